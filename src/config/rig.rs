@@ -1,0 +1,293 @@
+//! What a rig file says once it has been read and checked: every limit present, every name resolved.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::{AxisId, CameraChange, Name, Trust};
+use crate::units::{Distance, Position, Span, Speed, Unit};
+
+/// A whole rig. It can only be had from [`crate::config::load`], so it is always consistent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rig {
+    /// Its name, in every result.
+    pub name: Name,
+    /// The file it was read from; `None` for the built-in demonstration.
+    pub file: Option<PathBuf>,
+    /// The axes that region and series tools mean by x, y and focus.
+    pub scan: Option<Scan>,
+    /// Connections.
+    pub links: Vec<Link>,
+    /// Stages.
+    pub stages: Vec<Stage>,
+    /// Cameras.
+    pub cameras: Vec<Camera>,
+    /// Boxes that no carriage may enter.
+    pub keep_outs: Vec<KeepOut>,
+    /// `[calls]`.
+    pub calls: Calls,
+    /// `[images]`.
+    pub images: Images,
+    /// `[log]`.
+    pub log: Log,
+    /// `[eaa]`, if that face is on.
+    pub eaa: Option<Eaa>,
+}
+
+impl Rig {
+    /// The stage of that name.
+    pub fn stage(&self, name: &str) -> Option<&Stage> {
+        self.stages.iter().find(|s| s.id.as_str() == name)
+    }
+
+    /// The camera of that name.
+    pub fn camera(&self, name: &str) -> Option<&Camera> {
+        self.cameras.iter().find(|c| c.id.as_str() == name)
+    }
+
+    /// The axis of that name.
+    pub fn axis(&self, id: &AxisId) -> Option<&Axis> {
+        self.stage(id.stage.as_str())?.axis(id.axis.as_str())
+    }
+
+    /// The link of that name.
+    pub fn link(&self, name: &str) -> Option<&Link> {
+        self.links.iter().find(|l| l.id.as_str() == name)
+    }
+}
+
+/// `scan = { x = "sample.x", y = "sample.y", focus = "sample.z", unit = "um" }`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan {
+    /// To the right in a region's coordinates.
+    pub x: AxisId,
+    /// Upwards in a region's coordinates.
+    pub y: AxisId,
+    /// Along the optical axis.
+    pub focus: Option<AxisId>,
+    /// The unit of regions.
+    pub unit: Unit,
+}
+
+/// One connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Its name.
+    pub id: Name,
+    /// Where it leads.
+    pub port: Port,
+    /// Bits per second; for serial ports only.
+    pub baud: u32,
+    /// What DTR is set to on opening (`None`: the line is left as the operating system has it). Many
+    /// boards reset when it changes.
+    pub dtr: Option<bool>,
+    /// Likewise RTS.
+    pub rts: Option<bool>,
+}
+
+/// Where a link leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Port {
+    /// A serial port by its path: `/dev/ttyUSB0`, `COM5`.
+    Path(String),
+    /// A serial port by its USB identity; the port of that identity must be the only one.
+    Usb {
+        /// Vendor.
+        vid: u16,
+        /// Product.
+        pid: u16,
+        /// Serial number, needed where two adapters are alike.
+        number: Option<String>,
+    },
+    /// `host:port`.
+    Tcp(String),
+}
+
+/// One stage: the axes of one controller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// Its name.
+    pub id: Name,
+    /// The driver's name, a row of `devices::DRIVERS`.
+    pub driver: String,
+    /// Its link.
+    pub link: Name,
+    /// The axes, in the file's order.
+    pub axes: Vec<Axis>,
+    /// How it finds its reference.
+    pub home: Homing,
+    /// The owner's words about it.
+    pub why: Option<String>,
+}
+
+impl Stage {
+    /// The axis of that name.
+    pub fn axis(&self, name: &str) -> Option<&Axis> {
+        self.axes.iter().find(|a| a.id.axis.as_str() == name)
+    }
+}
+
+/// One axis. Positions are rig coordinates: `sign × controller's counter + origin`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// Its full name.
+    pub id: AxisId,
+    /// The controller's name for it (`channel`, default the axis's own name).
+    pub channel: String,
+    /// The unit in which it is spoken of.
+    pub unit: Unit,
+    /// +1 or −1.
+    pub sign: f64,
+    /// Rig position at the controller's zero.
+    pub origin: Distance,
+    /// Where it may be.
+    pub travel: Span,
+    /// How fast it may go.
+    pub max_speed: Speed,
+    /// How near to its target it must come to rest.
+    pub tolerance: Distance,
+    /// The least trust that an absolute move needs.
+    pub trust: Trust,
+    /// The direction that brings the sample and the optics together: +1, −1, or none.
+    pub toward_sample: Option<f64>,
+    /// The side from which targets are approached, so that backlash is always taken up the same way:
+    /// +1, the last part of each move goes up; −1, it goes down.
+    pub approach: Option<Approach>,
+    /// How long it stands still before a picture counts.
+    pub settle: Duration,
+    /// Whether it stays where it is without power.
+    pub holds_unpowered: bool,
+    /// The owner's words about its limits.
+    pub why: Option<String>,
+}
+
+/// How a target is approached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Approach {
+    /// The direction of the last part of the move: +1 or −1.
+    pub direction: f64,
+    /// How far before the target it turns.
+    pub overshoot: Distance,
+}
+
+/// How a stage finds its reference.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Homing {
+    /// The controller's own homing cycle.
+    Cycle {
+        /// The axes in the order in which the controller homes them, as `describe_rig` shows it. The keep-out
+        /// judgement takes every axis that homes as its whole travel.
+        order: Vec<Name>,
+        /// How long it may take.
+        timeout: Duration,
+    },
+    /// There is none.
+    Never,
+}
+
+/// One camera.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Camera {
+    /// Its name.
+    pub id: Name,
+    /// The driver's name.
+    pub driver: String,
+    /// Its link.
+    pub link: Name,
+    /// Micrometres on the sample per unbinned pixel.
+    pub pixel_size_um: f64,
+    /// The axis and sign along which the picture's columns run, e.g. `+sample.x`.
+    pub right: Option<(f64, AxisId)>,
+    /// The axis and sign along which the picture's rows run upwards.
+    pub up: Option<(f64, AxisId)>,
+    /// Settings applied when it connects.
+    pub start: CameraChange,
+}
+
+/// A volume that no carriage may enter: the union of its boxes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeepOut {
+    /// Its name.
+    pub name: String,
+    /// Boxes; an axis that a box doesn't name is not bounded by it. Each names at least one axis.
+    pub boxes: Vec<Vec<(AxisId, Span)>>,
+    /// Distance kept from it, per axis.
+    pub margin: Distance,
+    /// The owner's words.
+    pub why: Option<String>,
+}
+
+/// `[calls]`: how long things may take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calls {
+    /// After this a call answers with a job.
+    pub wait: Duration,
+    /// The most that a caller may ask for.
+    pub max_wait: Duration,
+    /// How long a command may wait for its turn.
+    pub queue_deadline: Duration,
+    /// How old a reading may be that a motion is judged by.
+    pub fresh: Duration,
+}
+
+/// `[images]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Images {
+    /// Where pictures go; `None`: the documents folder.
+    pub dir: Option<PathBuf>,
+    /// How a path here is written for a client on another machine: prefix here, prefix there.
+    pub path_map: Vec<(String, String)>,
+    /// The longer side of a preview, in pixels.
+    pub preview_px: u32,
+    /// The most base64 characters of a preview.
+    pub preview_chars: usize,
+    /// Raw data as this.
+    pub raw: Raw,
+}
+
+/// The container of raw data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Raw {
+    /// TIFF.
+    Tiff,
+    /// NPY, the default under `[eaa]`.
+    Npy,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// `error`, `warn`, `info`, `debug` or `trace`.
+    pub level: String,
+}
+
+/// `[eaa]`: the tools that EAA's logic-driven workflows call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Eaa {
+    /// The camera that `acquire_image` uses.
+    pub camera: Name,
+    /// Whether arrays carry the older form beside the newer one (eaa-core 1.0.0).
+    pub legacy_arrays: bool,
+    /// What the entries of `set_parameters` are.
+    pub parameters: Vec<Parameter>,
+    /// Arrays larger than this are refused, and `export_array` named.
+    pub max_array_bytes: usize,
+}
+
+/// One entry of `set_parameters`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parameter {
+    /// The position of an axis, in that unit.
+    Axis(AxisId, Unit),
+    /// The camera's exposure in milliseconds.
+    ExposureMs,
+    /// The camera's gain.
+    Gain,
+}
+
+impl Rig {
+    /// A position of `axis`, as people read it: `12.5 mm`.
+    pub fn show(&self, axis: &AxisId, position: Position) -> String {
+        let unit = self.axis(axis).map_or(Unit::Mm, |a| a.unit);
+        format!("{} {unit}", crate::units::plain(position.to(unit)))
+    }
+}

@@ -1,0 +1,2 @@
+//! The program: parse the command line, dispatch.
+fn main() {}
