@@ -36,6 +36,9 @@
 //! 10. Only a positive acknowledgement is success.
 //! 11. Standard output belongs to the protocol.
 
+pub mod actor;
 pub mod config;
+pub mod interlocks;
 pub mod model;
+pub mod plans;
 pub mod units;

@@ -160,6 +160,18 @@ pub struct Axis {
     pub why: Option<String>,
 }
 
+impl Axis {
+    /// The rig position for a controller's counter, in the base unit (mm or degree).
+    pub fn to_rig(&self, counter: f64) -> Option<Position> {
+        Position::base(self.sign * counter + self.origin.in_base()).ok()
+    }
+
+    /// The controller's counter for a rig position, in the base unit.
+    pub fn to_counter(&self, rig: Position) -> f64 {
+        (rig.in_base() - self.origin.in_base()) * self.sign
+    }
+}
+
 /// How a target is approached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Approach {

@@ -1,0 +1,179 @@
+//! What the rest of the program holds of the rig thread: orders in, snapshots out, stops past everything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::message::{Command, Envelope, Slot, Ticket, reply};
+use super::sync::{NotSent, Outbox, Shared, Wake};
+use crate::config::Rig;
+use crate::interlocks::Rules;
+use crate::model::{Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Snapshot, StopBy, Time};
+use crate::plans::Plan;
+
+/// The program's clock. The only place that reads the system's.
+#[derive(Debug, Clone)]
+pub enum Clock {
+    /// Time since that moment.
+    Real(Instant),
+    /// Nanoseconds that a test hands out.
+    Virtual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// The system's clock, zero now.
+    pub fn start() -> Clock {
+        Clock::Real(Instant::now())
+    }
+
+    /// The time since the clock's zero.
+    pub fn now(&self) -> Time {
+        Time(match self {
+            Clock::Real(start) => start.elapsed(),
+            Clock::Virtual(ns) => Duration::from_nanos(ns.load(Ordering::Acquire)),
+        })
+    }
+}
+
+/// A handle on the rig thread. Clones share it. Nothing here waits, but for the tickets' answers.
+#[derive(Clone)]
+pub struct RigHandle {
+    pub(crate) orders: Outbox<Envelope>,
+    pub(crate) wake: Wake,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) published: watch::Receiver<Arc<Snapshot>>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) clock: Clock,
+}
+
+impl RigHandle {
+    /// The newest published state. Never touches the wire.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.borrow().clone()
+    }
+
+    /// A way to wait for the next published state.
+    pub fn changes(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.published.clone()
+    }
+
+    /// The time on the rig thread's clock.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The rig.
+    pub fn rig(&self) -> &Arc<Rig> {
+        self.rules.rig()
+    }
+
+    /// The interlocks, for previews: they judge, and can't clear.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn send<T>(
+        &self,
+        caller: &Caller,
+        job: Option<JobId>,
+        command: impl FnOnce(Slot<T>) -> Command,
+    ) -> Result<Ticket<T>, RigError> {
+        let (slot, ticket) = reply(self.wake.clone(), job);
+        let deadline = self.now() + self.rig().calls.queue_deadline;
+        let sent = self.orders.send(Envelope { deadline, caller: caller.clone(), command: command(slot) });
+        match sent {
+            Ok(()) => {
+                self.wake.wake();
+                Ok(ticket)
+            }
+            Err(NotSent::Full) => Err(RigError::new(Code::Busy, "Too many commands are waiting for the rig.")),
+            Err(NotSent::Gone) => Err(RigError::new(Code::ShuttingDown, "The rig thread has ended.")),
+        }
+    }
+
+    /// Runs a plan.
+    ///
+    /// # Errors
+    /// `busy` when the queue is full, `shutting_down` when the rig thread is gone; nothing was begun. The
+    /// ticket answers with the report, or the error that ended the plan.
+    pub fn run(&self, caller: &Caller, plan: Box<dyn Plan>) -> Result<Ticket<Report>, RigError> {
+        let job = JobId(self.shared.jobs.fetch_add(1, Ordering::Relaxed) + 1);
+        self.send(caller, Some(job), |reply| Command::Run { job, plan, reply })
+    }
+
+    /// Ends a job and stops what it moves; answered once that stands still.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_found` when no such job runs.
+    pub fn cancel(&self, caller: &Caller, job: JobId) -> Result<Ticket<()>, RigError> {
+        self.send(caller, None, |reply| Command::Cancel { job, reply })
+    }
+
+    /// Changes a camera's settings; answers with what was really set.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers what the camera said against it.
+    pub fn set_camera(
+        &self,
+        caller: &Caller,
+        camera: &Name,
+        change: CameraChange,
+    ) -> Result<Ticket<CameraSettings>, RigError> {
+        let camera = camera.clone();
+        self.send(caller, None, |reply| Command::Set { camera, change, reply })
+    }
+
+    /// Acknowledges a device's fault, alarm or stop; answered once it is clear.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers why it can't be cleared (a person's stop never can here).
+    pub fn recover(&self, caller: &Caller, device: &Name) -> Result<Ticket<()>, RigError> {
+        let device = device.clone();
+        self.send(caller, None, |reply| Command::Recover { device, reply })
+    }
+
+    /// Stops one stage, or all, past every queue. Returns once the order stands; it can't fail. Standstill
+    /// is told by the snapshot.
+    pub fn stop(&self, stage: Option<&Name>, by: StopBy) {
+        let mask = match stage {
+            None => u64::MAX,
+            Some(name) => {
+                let index = self.rig().stages.iter().position(|s| s.id == *name);
+                index.map_or(u64::MAX, |i| 1 << i)
+            }
+        };
+        self.shared.stops.ask(mask, by);
+        self.wake.wake();
+    }
+
+    /// Waits until the stages (all, without a name) stand still, or for so long. `true` if they do.
+    pub async fn standstill(&self, stage: Option<&Name>, at_most: Duration) -> bool {
+        let mut changes = self.changes();
+        let still = |s: &Snapshot| {
+            self.shared.stops.pending() == 0
+                && s.stages.iter().filter(|x| stage.is_none_or(|n| x.stage == *n)).all(|x| !x.activity.is_motion())
+        };
+        tokio::time::timeout(at_most, async {
+            loop {
+                if still(&changes.borrow_and_update().clone()) {
+                    return true;
+                }
+                if changes.changed().await.is_err() {
+                    return false;
+                }
+            }
+        })
+        .await
+        .unwrap_or(false)
+    }
+
+    /// Makes everything safe and ends the rig thread.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`].
+    pub fn shutdown(&self, caller: &Caller) -> Result<Ticket<()>, RigError> {
+        self.send(caller, None, |reply| Command::Shutdown { reply })
+    }
+}

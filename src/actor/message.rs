@@ -1,0 +1,123 @@
+//! What goes over the channel to the rig thread, and how answers come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::sync::oneshot;
+
+use crate::model::{Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Time};
+use crate::plans::Plan;
+
+/// An order with all that it is judged by when its turn comes.
+pub(crate) struct Envelope {
+    /// After this it is dropped unseen.
+    pub(crate) deadline: Time,
+    /// Who gives it.
+    pub(crate) caller: Caller,
+    /// The order.
+    pub(crate) command: Command,
+}
+
+/// The orders. Each carries its own reply slot.
+pub(crate) enum Command {
+    /// Run a plan; every motion and every shot is one.
+    Run { job: JobId, plan: Box<dyn Plan>, reply: Slot<Report> },
+    /// End a job, stopping what it moves.
+    Cancel { job: JobId, reply: Slot<()> },
+    /// Change a camera's settings.
+    Set { camera: Name, change: CameraChange, reply: Slot<CameraSettings> },
+    /// Acknowledge a fault, an alarm or a stop of a device, once its cause is gone.
+    Recover { device: Name, reply: Slot<()> },
+    /// Make everything safe and end the thread.
+    Shutdown { reply: Slot<()> },
+}
+
+/// Whether somebody still waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Yes.
+    Yes,
+    /// No, and it is well so: the caller was given a job number.
+    Detached,
+    /// No: the caller is lost.
+    Lost,
+}
+
+/// The rig thread's end of an answer.
+pub(crate) struct Slot<T> {
+    answer: Option<oneshot::Sender<Result<T, RigError>>>,
+    state: Arc<AtomicU8>,
+}
+
+const WAITING: u8 = 0;
+const DETACHED: u8 = 1;
+const LOST: u8 = 2;
+
+impl<T> Slot<T> {
+    /// Whether somebody waits.
+    pub(crate) fn waiting(&self) -> Waiting {
+        match self.state.load(Ordering::Acquire) {
+            WAITING => Waiting::Yes,
+            DETACHED => Waiting::Detached,
+            _ => Waiting::Lost,
+        }
+    }
+
+    /// Answers, once. A caller that is gone doesn't hear it.
+    pub(crate) fn answer(&mut self, result: Result<T, RigError>) {
+        if let Some(answer) = self.answer.take() {
+            let _ = answer.send(result);
+        }
+    }
+}
+
+impl<T> Drop for Slot<T> {
+    /// Every order is answered: one that was dropped on the way says so.
+    fn drop(&mut self) {
+        self.answer(Err(RigError::new(Code::ShuttingDown, "The rig thread ended before it came to this.")));
+    }
+}
+
+/// The caller's end of an answer. Dropping it unanswered means that the caller is lost: what it began stops.
+#[must_use = "dropping a ticket stops what it began"]
+pub struct Ticket<T> {
+    answer: oneshot::Receiver<Result<T, RigError>>,
+    state: Arc<AtomicU8>,
+    wake: super::sync::Wake,
+    job: Option<JobId>,
+    answered: bool,
+}
+
+impl<T> Ticket<T> {
+    /// Waits for the answer. Cancel-safe: may be called again after it was abandoned.
+    pub async fn wait(&mut self) -> Result<T, RigError> {
+        let answer = (&mut self.answer).await;
+        self.answered = true;
+        answer.unwrap_or_else(|_| Err(RigError::new(Code::Internal, "The rig thread is gone.")))
+    }
+
+    /// The number of the job, for orders that are one.
+    pub fn job(&self) -> Option<JobId> {
+        self.job
+    }
+
+    /// Lets the job go on without anybody waiting; its outcome stays in the job list.
+    pub fn detach(self) {
+        let _ = self.state.compare_exchange(WAITING, DETACHED, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        if !self.answered && self.state.compare_exchange(WAITING, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            self.wake.wake();
+        }
+    }
+}
+
+/// The two ends of one answer.
+pub(crate) fn reply<T>(wake: super::sync::Wake, job: Option<JobId>) -> (Slot<T>, Ticket<T>) {
+    let (send, receive) = oneshot::channel();
+    let state = Arc::new(AtomicU8::new(WAITING));
+    (Slot { answer: Some(send), state: state.clone() }, Ticket { answer: receive, state, wake, job, answered: false })
+}

@@ -1,0 +1,147 @@
+//! Keep-out boxes against the swept path: the segment where axes are coordinated, the whole box between start
+//! and end where they are not.
+
+use super::path::{Drive, StageTraits, all_axes, whereabouts};
+use crate::config::{KeepOut, Rig};
+use crate::model::{AxisId, Snapshot};
+use crate::units::{Distance, Position, Span};
+
+/// How a leg meets a box of a keep-out.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Meets {
+    /// It stays outside.
+    Clear,
+    /// It starts inside and each part of it leads outwards: allowed, slowly.
+    Leaves,
+    /// It goes in, at this share of its way.
+    Enters(f64),
+    /// It starts inside and doesn't lead out; the nearest way out is this axis to this position.
+    StaysIn(Option<(AxisId, Position)>),
+}
+
+/// One bounded axis of a box, seen along the leg: `at(t) = start + t × way`, `t` from 0 to 1, and how much
+/// room it takes beside that (axes of other stages that move or aren't believed).
+struct Side {
+    id: AxisId,
+    bounds: Span,
+    start: Position,
+    way: f64,
+    /// Whether it belongs to the stage that moves, so that a way out along it can be proposed.
+    own: bool,
+    /// Whereabouts of an axis that doesn't take part.
+    fixed: Option<Span>,
+}
+
+pub(super) fn meet(
+    rig: &Rig,
+    state: &Snapshot,
+    drive: &Drive,
+    traits: StageTraits,
+    keep_out: &KeepOut,
+    bounds: &[(AxisId, Span)],
+) -> Meets {
+    let sides: Vec<Side> =
+        bounds.iter().filter_map(|(id, span)| side(rig, state, drive, keep_out, id, *span)).collect();
+    if sides.len() < bounds.len() {
+        // An axis that the rig doesn't have: config refuses that, so treat it as met.
+        return Meets::Enters(0.0);
+    }
+    let fixed_apart =
+        sides.iter().any(|s| s.fixed.is_some_and(|f| !f.overlaps(s.bounds) && !point_inside(f, s.bounds)));
+    if fixed_apart {
+        return Meets::Clear;
+    }
+    let moving: Vec<&Side> = sides.iter().filter(|s| s.fixed.is_none()).collect();
+    if moving.is_empty() {
+        // Nothing of this box moves; what lies inside is not this leg's doing.
+        return Meets::Clear;
+    }
+    if moving.iter().all(|s| inside(s.start, s.bounds)) {
+        return leaves(&sides, &moving);
+    }
+    match enters(&moving, traits.coordinated) {
+        Some(t) => Meets::Enters(t),
+        None => Meets::Clear,
+    }
+}
+
+fn side(rig: &Rig, state: &Snapshot, drive: &Drive, keep_out: &KeepOut, id: &AxisId, span: Span) -> Option<Side> {
+    let axis = all_axes(rig).find(|a| a.id == *id)?;
+    let bounds = span.widened(keep_out.margin);
+    let index = rig.stage(id.stage.as_str())?.axes.iter().position(|a| a.id == *id)?;
+    let part = (id.stage == drive.stage).then(|| drive.axes.iter().find(|a| a.index == index)).flatten();
+    Some(match part {
+        Some(a) => {
+            Side { id: id.clone(), bounds, start: a.from, way: (a.to - a.from).in_base(), own: true, fixed: None }
+        }
+        None => {
+            let where_it_is = whereabouts(axis, state.stage(id.stage.as_str()));
+            let own = id.stage == drive.stage && where_it_is.low == where_it_is.high;
+            Side { id: id.clone(), bounds, start: where_it_is.low, way: 0.0, own, fixed: Some(where_it_is) }
+        }
+    })
+}
+
+/// Strictly inside: on a face is outside.
+fn inside(p: Position, bounds: Span) -> bool {
+    bounds.low < p && p < bounds.high
+}
+
+/// Whether a span without length lies strictly inside.
+fn point_inside(f: Span, bounds: Span) -> bool {
+    f.low == f.high && inside(f.low, bounds)
+}
+
+/// When the leg first enters the box, as a share of its way.
+fn enters(moving: &[&Side], coordinated: bool) -> Option<f64> {
+    if !coordinated {
+        let all = moving.iter().all(|s| {
+            let end = s.start + Distance::base(s.way).unwrap_or_default();
+            let swept = Span::between(s.start, end);
+            swept.overlaps(s.bounds) || point_inside(swept, s.bounds)
+        });
+        return all.then_some(0.0);
+    }
+    // The slab method: on each axis the leg is between the faces for an interval of t.
+    let (mut first, mut last) = (0.0_f64, 1.0_f64);
+    for s in moving {
+        let (low, high) = ((s.bounds.low - s.start).in_base(), (s.bounds.high - s.start).in_base());
+        if s.way == 0.0 {
+            if !(low < 0.0 && 0.0 < high) {
+                return None;
+            }
+            continue;
+        }
+        let (a, b) = (low / s.way, high / s.way);
+        first = first.max(a.min(b));
+        last = last.min(a.max(b));
+    }
+    // A way that only touches a face or an edge stays outside.
+    (first + 1e-12 < last).then_some(first)
+}
+
+/// From inside: the depth (distance to the nearest face) along a straight line is a concave function, so if it
+/// falls at the start it falls all the way.
+fn leaves(sides: &[Side], moving: &[&Side]) -> Meets {
+    let depth = |t: f64| {
+        moving
+            .iter()
+            .map(|s| {
+                let at = s.start.in_base() + t * s.way;
+                (at - s.bounds.low.in_base()).min(s.bounds.high.in_base() - at)
+            })
+            .min_by(f64::total_cmp)
+            .unwrap_or(0.0)
+    };
+    if depth(1e-6) < depth(0.0) {
+        return Meets::Leaves;
+    }
+    let way = |(side, face): &(&Side, Position)| (*face - side.start).in_base().abs();
+    let way_out = sides
+        .iter()
+        .filter(|s| s.own)
+        .flat_map(|s| [(s, s.bounds.low), (s, s.bounds.high)])
+        .min_by(|a, b| way(a).total_cmp(&way(b)))
+        .map(|(s, face)| (s.id.clone(), face));
+    Meets::StaysIn(way_out)
+}

@@ -1,0 +1,11 @@
+//! Pure judgement: may this happen, in this state, at this moment? [`Rules`] answer anywhere, for previews.
+//! Only the [`Panel`], which the rig thread owns, turns a yes into a [`Cleared`] that a driver accepts.
+
+mod judge;
+mod keep_out;
+mod panel;
+mod path;
+
+pub use judge::{Rules, Verdict};
+pub use panel::{Cleared, Panel};
+pub use path::{Drive, HomeDrive, Leg, StageTraits};
