@@ -1,5 +1,93 @@
 //! The rig file: schema, checks, and problems with file, line and remedy.
+//!
+//! A file is read as a whole: [`load`] gives back either a [`Rig`] in which every limit is present and every
+//! name resolves, or everything that is wrong with it at once. Limits have no defaults. Unknown keys are
+//! problems, since a key that is ignored protects nothing.
 
+mod axes;
+mod cameras;
+mod devices;
+mod find;
+mod keep_outs;
+mod links;
+mod problem;
+mod reader;
 mod rig;
+mod schema;
+mod sections;
+mod stages;
 
+use std::io::Read;
+use std::path::Path;
+
+pub use find::{NotFound, find};
+pub use problem::{Place, Problem, Problems};
 pub use rig::*;
+
+/// The largest rig file, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// The names of the drivers there are; this layer knows none of them.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownDrivers {
+    /// Drivers of stages.
+    pub stages: &'static [&'static str],
+    /// Drivers of cameras.
+    pub cameras: &'static [&'static str],
+}
+
+/// Reads and checks a rig file. Nothing is opened but the file itself.
+///
+/// # Errors
+/// Everything that is wrong with it: it is missing, a folder, unreadable, larger than [`MAX_BYTES`] or not
+/// UTF-8 (one problem without a place), or what [`parse`] finds.
+pub fn load(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
+    let unreadable = |message: String, remedy: &str| Problems::unreadable(path, message, remedy);
+    let failed = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            unreadable("there is no such file".into(), "check the path, or try `steadyhand demo`")
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            unreadable("the file may not be read".into(), "give this user the permission to read it")
+        }
+        _ => unreadable(format!("the file can't be read: {e}"), "check the path and the disk"),
+    };
+    let facts = std::fs::metadata(path).map_err(failed)?;
+    if facts.is_dir() {
+        return Err(unreadable("this is a folder".into(), "name the rig file in it"));
+    }
+    if !facts.is_file() {
+        return Err(unreadable("this is not a regular file".into(), "name a rig file; the device's port goes into it"));
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(too_large(path));
+    }
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        let line = e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+        unreadable(format!("the file is not UTF-8 text: line {line} has other bytes in it"), "save it as UTF-8")
+    })?;
+    parse(&text, path, known)
+}
+
+/// Checks the text of a rig file; `file` is its name in problems, and relative folders start beside it. A byte
+/// order mark at the beginning is tolerated.
+///
+/// # Errors
+/// Everything that is wrong with it, with line and remedy. Where the text is no TOML, that alone.
+pub fn parse(text: &str, file: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
+    if text.len() > MAX_BYTES {
+        return Err(too_large(file));
+    }
+    schema::rig(text.strip_prefix('\u{feff}').unwrap_or(text), file, known)
+}
+
+fn too_large(file: &Path) -> Problems {
+    Problems::unreadable(file, "the file is larger than 1 MiB", "name a rig file; they are a few kilobytes")
+}
+
+#[cfg(test)]
+mod tests;

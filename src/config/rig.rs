@@ -75,7 +75,7 @@ pub struct Link {
     pub id: Name,
     /// Where it leads.
     pub port: Port,
-    /// Bits per second; for serial ports only.
+    /// Bits per second of a serial port; 0 over TCP, where it has no meaning.
     pub baud: u32,
     /// What DTR is set to on opening (`None`: the line is left as the operating system has it). Many
     /// boards reset when it changes.
@@ -222,7 +222,7 @@ pub struct KeepOut {
     pub name: String,
     /// Boxes; an axis that a box doesn't name is not bounded by it. Each names at least one axis.
     pub boxes: Vec<Vec<(AxisId, Span)>>,
-    /// Distance kept from it, per axis.
+    /// Distance kept from it along each axis. Zero wherever a box names an axis that turns.
     pub margin: Distance,
     /// The owner's words.
     pub why: Option<String>,
@@ -244,7 +244,7 @@ pub struct Calls {
 /// `[images]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Images {
-    /// Where pictures go; `None`: the documents folder.
+    /// Where pictures go; `None`: the documents folder. What the file gives relatively is taken from its own folder.
     pub dir: Option<PathBuf>,
     /// How a path here is written for a client on another machine: prefix here, prefix there.
     pub path_map: Vec<(String, String)>,

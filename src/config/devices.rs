@@ -1,0 +1,85 @@
+//! What stages and cameras have in common: a name, a driver and a link of their own.
+
+use std::ops::Range;
+
+use super::links::LinkDraft;
+use super::problem::{Sink, quoted};
+use super::reader::{Field, Section, choice};
+use crate::model::Name;
+
+/// The common part of a device as far as it could be read.
+pub(super) struct DeviceDraft {
+    pub(super) id: Option<Name>,
+    pub(super) id_at: Range<usize>,
+    pub(super) driver: Option<String>,
+    /// The link's name and where the file says it.
+    pub(super) link: Option<(Name, Range<usize>)>,
+}
+
+/// Reads id, driver and link. `others` are the drivers of the other kind of device.
+pub(super) fn device(sink: &mut Sink<'_>, s: &mut Section<'_>, drivers: &[&str], others: &[&str]) -> DeviceDraft {
+    let id_field = s.need(sink, "id", "name the device: id = \"sample\"");
+    let id_at = id_field.as_ref().map_or_else(|| s.span(), Field::span);
+    let id = id_field.and_then(|f| f.id(sink));
+    let known = || drivers.iter().copied();
+    let missing = format!("name its driver: {}", known().map(|d| format!("{d:?}")).collect::<Vec<_>>().join(", "));
+    let driver = s.need(sink, "driver", &missing).and_then(|f| {
+        let text = f.string(sink)?;
+        if drivers.contains(&text) {
+            return Some(text.to_owned());
+        }
+        let what =
+            if others.contains(&text) { "is the driver of another kind of device" } else { "is no known driver" };
+        f.bad(sink, format!("{} {what}", quoted(text)), choice(text, known()))
+    });
+    let link = s
+        .need(sink, "link", "name its connection: link = \"…\", the id of a [[link]]")
+        .and_then(|f| f.id(sink).map(|name| (name, f.span())));
+    DeviceDraft { id, id_at, driver, link }
+}
+
+/// Checks names and links across all devices.
+pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[LinkDraft]) {
+    for (i, device) in devices.iter().enumerate() {
+        let earlier = &devices[..i];
+        if let Some(id) = &device.id
+            && let Some(first) = earlier.iter().find(|d| d.id.as_ref() == Some(id))
+        {
+            let line = sink.line(&first.id_at);
+            let message = format!("there is a device {:?} on line {line} already", id.as_str());
+            sink.say(device.id_at.clone(), message, "give each stage and camera a name of its own");
+        }
+        let Some((link, at)) = &device.link else { continue };
+        if !links.iter().any(|l| l.id.as_ref() == Some(link)) {
+            if links.iter().all(|l| l.id.is_some()) {
+                let names: Vec<&str> = links.iter().filter_map(|l| l.id.as_ref()).map(Name::as_str).collect();
+                let remedy = match names.as_slice() {
+                    [] => format!("add a section [[link]] with id = {:?}", link.as_str()),
+                    some => choice(link.as_str(), some.iter().copied()),
+                };
+                sink.say(at.clone(), format!("there is no link {:?}", link.as_str()), remedy);
+            }
+            continue;
+        }
+        if let Some((_, first)) = earlier.iter().filter_map(|d| d.link.as_ref()).find(|(l, _)| l == link) {
+            let driver = device.driver.as_deref().unwrap_or("of this device");
+            let message = format!(
+                "driver {driver} cannot share its link: {:?} is used on line {} already",
+                link.as_str(),
+                sink.line(first)
+            );
+            sink.say(at.clone(), message, "give each device a [[link]] of its own");
+        }
+    }
+    if devices.iter().any(|d| d.link.is_none()) {
+        return;
+    }
+    for link in links {
+        if let Some(id) = &link.id
+            && !devices.iter().any(|d| d.link.as_ref().is_some_and(|(l, _)| l == id))
+        {
+            let message = format!("no device uses the link {:?}", id.as_str());
+            sink.say(link.id_at.clone(), message, "name it in a stage's or camera's `link`, or remove it");
+        }
+    }
+}
