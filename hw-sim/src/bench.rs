@@ -1,0 +1,547 @@
+//! The bench: its clock, its devices, and the points at which it is observed and disturbed.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use crate::camera::{Camera, View};
+use crate::config::{BenchConfig, LETTERS, LightConfig};
+use crate::fault::Fault;
+use crate::grbl::Grbl;
+use crate::mechanics::Axis;
+use crate::port::{Ns, Port};
+
+/// What went wrong with a bench file or a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The bench file cannot be used; the text names line or device.
+    Config(String),
+    /// There is no such device on this bench.
+    NoDevice(String),
+    /// The device has no such axis.
+    NoAxis {
+        /// The device that was asked.
+        device: String,
+        /// The axis it does not have.
+        axis: String,
+    },
+    /// The fault means nothing for this device, or a value in it is out of range.
+    NotPossible {
+        /// The device that was asked.
+        device: String,
+        /// Why it cannot be.
+        why: String,
+    },
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::Config(text) => write!(f, "bench file: {text}"),
+            BenchError::NoDevice(id) => write!(f, "there is no device {id:?} on this bench"),
+            BenchError::NoAxis { device, axis } => write!(f, "{device:?} has no axis {axis:?}"),
+            BenchError::NotPossible { device, why } => write!(f, "{device:?}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+/// How a host reaches a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PortKind {
+    /// A serial line at this rate, 8N1.
+    Serial {
+        /// Bits a second.
+        baud: u32,
+    },
+    /// A TCP connection.
+    Tcp,
+}
+
+/// A device of a bench, as a host needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// Its name on the bench.
+    pub id: String,
+    /// `grbl-1.1` or `simcam-1`.
+    pub protocol: String,
+    /// How it is reached.
+    pub port: PortKind,
+}
+
+enum Device {
+    Grbl(Box<Grbl>),
+    Camera(Box<Camera>),
+}
+
+struct Slot {
+    info: DeviceInfo,
+    port: Port,
+    device: Device,
+    frozen_at: Option<Ns>,
+    skew: Ns,
+    unheard: VecDeque<u8>,
+}
+
+/// Bytes that wait in a frozen device's buffer.
+const FROZEN_BUFFER: usize = 128;
+
+impl Slot {
+    fn local(&self, now: Ns) -> Ns {
+        now - self.skew
+    }
+
+    fn next_device_event(&self) -> Option<Ns> {
+        if self.frozen_at.is_some() {
+            return None;
+        }
+        let next = match &self.device {
+            Device::Grbl(g) => g.next_event(),
+            Device::Camera(c) => c.next_event(),
+        };
+        next.map(|t| t + self.skew)
+    }
+
+    fn run(&mut self, now: Ns, view: &dyn Fn(&Camera) -> View) {
+        if self.frozen_at.is_some() {
+            return;
+        }
+        let local = self.local(now);
+        match &mut self.device {
+            Device::Grbl(g) => g.advance(local),
+            Device::Camera(c) => {
+                let seen = view(c);
+                c.advance(local, seen);
+            }
+        }
+        self.speak(now);
+    }
+
+    fn speak(&mut self, now: Ns) {
+        let said = match &mut self.device {
+            Device::Grbl(g) => g.take_output(),
+            Device::Camera(c) => c.take_output(),
+        };
+        self.port.say(now, said);
+    }
+
+    fn hear(&mut self, now: Ns) {
+        while self.port.next_arrival().is_some_and(|t| t <= now) {
+            let Some(byte) = self.port.arrive(now) else { continue };
+            if self.frozen_at.is_some() {
+                if self.unheard.len() < FROZEN_BUFFER {
+                    self.unheard.push_back(byte);
+                }
+                continue;
+            }
+            self.take(byte);
+            self.speak(now);
+        }
+    }
+
+    fn take(&mut self, byte: u8) {
+        match &mut self.device {
+            Device::Grbl(g) => g.receive(byte),
+            Device::Camera(c) => c.receive(byte),
+        }
+    }
+}
+
+/// A bench of simulated devices on a clock of its own, which only [`Bench::advance`] moves.
+///
+/// Asking an observation point about a device or axis that does not exist answers with nothing: no bytes, NaN, 0.
+pub struct Bench {
+    now: Ns,
+    slots: Vec<Slot>,
+    light: LightConfig,
+}
+
+impl fmt::Debug for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bench").field("now", &self.now()).field("devices", &self.devices()).finish()
+    }
+}
+
+impl Bench {
+    /// Builds a bench from its file. Power comes on at time 0.
+    ///
+    /// # Errors
+    /// [`BenchError::Config`], with the line, for anything unknown or out of range.
+    pub fn from_toml(text: &str) -> Result<Bench, BenchError> {
+        let config = BenchConfig::parse(text)?;
+        Bench::build(&config)
+    }
+
+    /// The demonstration microscope, [`crate::MICROSCOPE_TOML`] with another seed.
+    ///
+    /// # Panics
+    /// Never: the file is part of this crate and tested.
+    pub fn microscope(seed: u64) -> Bench {
+        let bench = BenchConfig::parse(crate::MICROSCOPE_TOML)
+            .and_then(|config| Bench::build(&BenchConfig { seed, ..config }));
+        match bench {
+            Ok(bench) => bench,
+            Err(e) => unreachable!("the microscope's bench file is wrong: {e}"),
+        }
+    }
+
+    fn build(config: &BenchConfig) -> Result<Bench, BenchError> {
+        let mut slots = Vec::new();
+        for (i, c) in config.controllers.iter().enumerate() {
+            let seed = config.seed ^ (0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i as u64 + 1));
+            slots.push(Slot {
+                info: DeviceInfo {
+                    id: c.id.clone(),
+                    protocol: c.protocol.clone(),
+                    port: PortKind::Serial { baud: c.baud },
+                },
+                port: Port::new(Some(c.baud), c.os_buffer, seed ^ 1),
+                device: Device::Grbl(Box::new(Grbl::new(c, seed)?)),
+                frozen_at: None,
+                skew: 0,
+                unheard: VecDeque::new(),
+            });
+        }
+        for (i, c) in config.cameras.iter().enumerate() {
+            let seed = config.seed ^ (0xc2b2_ae3d_27d4_eb4f_u64.wrapping_mul(i as u64 + 1));
+            slots.push(Slot {
+                info: DeviceInfo { id: c.id.clone(), protocol: c.protocol.clone(), port: PortKind::Tcp },
+                port: Port::new(None, c.os_buffer, seed ^ 1),
+                device: Device::Camera(Box::new(Camera::new(c, config.seed, seed))),
+                frozen_at: None,
+                skew: 0,
+                unheard: VecDeque::new(),
+            });
+        }
+        Ok(Bench { now: 0, slots, light: config.light.clone() })
+    }
+
+    /// The devices, in the order of the bench file, controllers first.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        self.slots.iter().map(|s| s.info.clone()).collect()
+    }
+
+    /// The bench's clock: time since power came on.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.now)
+    }
+
+    /// Lets everything happen until `now`. A time that has passed already changes nothing.
+    pub fn advance(&mut self, now: Duration) {
+        let to = Ns::try_from(now.as_nanos()).unwrap_or(Ns::MAX);
+        if to < self.now {
+            return;
+        }
+        while let Some(next) = self.next_step().filter(|t| *t <= to) {
+            self.step(next.max(self.now));
+        }
+        self.step(to);
+    }
+
+    fn next_step(&self) -> Option<Ns> {
+        self.slots.iter().flat_map(|s| [s.next_device_event(), s.port.next_arrival()]).flatten().min()
+    }
+
+    fn step(&mut self, to: Ns) {
+        self.now = to;
+        let blind = |_: &Camera| View::default();
+        for slot in &mut self.slots {
+            if matches!(slot.device, Device::Grbl(_)) {
+                slot.run(to, &blind);
+            }
+        }
+        let (controllers, cameras): (Vec<&mut Slot>, Vec<&mut Slot>) =
+            self.slots.iter_mut().partition(|s| matches!(s.device, Device::Grbl(_)));
+        let light = &self.light;
+        let view = |c: &Camera| View {
+            x_mm: truth(&controllers, &c.sees().x),
+            y_mm: truth(&controllers, &c.sees().y),
+            z_mm: truth(&controllers, &c.sees().focus),
+            light: brightness(&controllers, light),
+        };
+        for slot in cameras {
+            slot.run(to, &view);
+        }
+        for slot in &mut self.slots {
+            slot.hear(to);
+        }
+    }
+
+    /// When something next changes by itself that a host or an observer could notice, a byte or a motion. `None` when
+    /// the bench is at rest.
+    pub fn next_event(&self) -> Option<Duration> {
+        self.slots
+            .iter()
+            .flat_map(|s| [s.next_device_event(), s.port.next_arrival(), s.port.next_heard()])
+            .flatten()
+            .min()
+            .map(|t| Duration::from_nanos(t.max(self.now)))
+    }
+
+    fn slot(&self, device: &str) -> Option<&Slot> {
+        self.slots.iter().find(|s| s.info.id == device)
+    }
+
+    fn slot_mut(&mut self, device: &str) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|s| s.info.id == device)
+    }
+
+    fn axis(&self, device: &str, axis: &str) -> Option<&Axis> {
+        match &self.slot(device)?.device {
+            Device::Grbl(g) => g.axes.get(axis_index(axis)?),
+            Device::Camera(_) => None,
+        }
+    }
+
+    /// The host writes to the device's port: bytes go into the OS buffer now and leave it at the line's pace. Returns
+    /// how many fitted; 0 while unplugged.
+    pub fn write(&mut self, device: &str, bytes: &[u8]) -> usize {
+        let now = self.now;
+        self.slot_mut(device).map_or(0, |s| s.port.write(now, bytes))
+    }
+
+    /// What has arrived at the host and was not read yet.
+    pub fn read(&mut self, device: &str) -> Vec<u8> {
+        let now = self.now;
+        self.slot_mut(device).map_or_else(Vec::new, |s| s.port.read(now))
+    }
+
+    /// Bytes that the OS accepted and that are not on the wire yet.
+    pub fn unsent(&self, device: &str) -> usize {
+        self.slot(device).map_or(0, |s| s.port.unsent())
+    }
+
+    /// Resizes the host's OS buffer; small ones make writes block.
+    pub fn set_os_buffer(&mut self, device: &str, bytes: usize) {
+        if let Some(s) = self.slot_mut(device) {
+            s.port.set_os_buffer(bytes);
+        }
+    }
+
+    /// Whether the device's cable is in.
+    pub fn plugged(&self, device: &str) -> bool {
+        self.slot(device).is_some_and(|s| s.port.plugged)
+    }
+
+    /// The host opens the port: a controller with `dtr_resets` restarts.
+    pub fn open(&mut self, device: &str) {
+        if let Some(s) = self.slot_mut(device)
+            && let Device::Grbl(g) = &mut s.device
+            && g.dtr_resets
+        {
+            g.power_cycle();
+        }
+    }
+
+    /// Where the carriage really is, millimetres of the bench frame. NaN if there is no such axis.
+    pub fn carriage_mm(&self, device: &str, axis: &str) -> f64 {
+        self.axis(device, axis).map_or(f64::NAN, Axis::carriage_mm)
+    }
+
+    /// How fast the carriage really moves. NaN if there is no such axis.
+    pub fn speed_mm_per_s(&self, device: &str, axis: &str) -> f64 {
+        self.axis(device, axis).map_or(f64::NAN, Axis::speed_mm_per_s)
+    }
+
+    /// Pulses that the axis' driver has had since time 0, power cycles included.
+    pub fn pulses(&self, device: &str, axis: &str) -> i64 {
+        self.axis(device, axis).map_or(0, Axis::pulses)
+    }
+
+    /// Every byte that reached the device, with the time it came off the wire (the latest half million at least).
+    pub fn received(&self, device: &str) -> &[(Duration, u8)] {
+        self.slot(device).map_or(&[], |s| s.port.received())
+    }
+
+    /// Every byte that the host handed to the OS, with that time (the latest half million at least).
+    pub fn written(&self, device: &str) -> &[(Duration, u8)] {
+        self.slot(device).map_or(&[], |s| s.port.written())
+    }
+
+    /// How bright the specimen is lit at this moment; 1 is the constant lamp of the microscope.
+    pub fn light(&self) -> f64 {
+        let slots: Vec<&Slot> = self.slots.iter().collect();
+        brightness(&slots, &self.light)
+    }
+
+    /// The controller's settings as it lists them (`$n`, value); empty for other devices.
+    pub fn settings(&self, device: &str) -> Vec<(u16, String)> {
+        match self.slot(device).map(|s| &s.device) {
+            Some(Device::Grbl(g)) => g.settings(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What the device is doing, in a word: `idle`, `run`, `alarm`, `exposing`.
+    pub fn state(&self, device: &str) -> &'static str {
+        match self.slot(device).map(|s| &s.device) {
+            Some(Device::Grbl(g)) => g.state_name(),
+            Some(Device::Camera(c)) => c.state_name(),
+            None => "",
+        }
+    }
+
+    /// The axis letters of a device, in the order of its reports.
+    pub fn axes(&self, device: &str) -> Vec<&'static str> {
+        match self.slot(device).map(|s| &s.device) {
+            Some(Device::Grbl(g)) => LETTERS[..g.axes.len()].to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Makes something go wrong, from this moment on.
+    ///
+    /// # Errors
+    /// When the device or axis does not exist, or the fault means nothing for the device. Nothing happens then.
+    pub fn fault(&mut self, device: &str, fault: Fault) -> Result<(), BenchError> {
+        let now = self.now;
+        let slot = self.slot_mut(device).ok_or_else(|| BenchError::NoDevice(device.into()))?;
+        slot.fault(now, fault)
+    }
+}
+
+fn ms(n: u64) -> Ns {
+    n.saturating_mul(1_000_000)
+}
+
+impl Slot {
+    fn impossible(&self, why: &str) -> BenchError {
+        BenchError::NotPossible { device: self.info.id.clone(), why: why.into() }
+    }
+
+    fn axis_mut(&mut self, axis: &str) -> Result<&mut Axis, BenchError> {
+        let missing = BenchError::NoAxis { device: self.info.id.clone(), axis: axis.into() };
+        match &mut self.device {
+            Device::Grbl(g) => {
+                axis_index(axis).and_then(|i| g.axes.get_mut(i)).ok_or(missing)
+            }
+            Device::Camera(_) => Err(missing),
+        }
+    }
+
+    fn fault(&mut self, now: Ns, fault: Fault) -> Result<(), BenchError> {
+        match fault {
+            Fault::Drop { bytes } => self.port.drop_next = bytes,
+            Fault::Garble { bytes } => self.port.garble_next = bytes,
+            Fault::Delay { ms: n } => self.port.delay = ms(n),
+            Fault::Late { ms: n } => self.port.late = (n > 0).then(|| ms(n)),
+            Fault::Silence { on } => self.port.silent = on,
+            Fault::Inject { bytes } => self.port.inject(now, bytes),
+            Fault::Unplug => self.port.unplug(),
+            Fault::Plug => self.plug(),
+            Fault::Freeze { on } => self.freeze(now, on),
+            Fault::Reset => self.reset(now),
+            Fault::Jam { axis } => self.axis_mut(&axis)?.set_jam(true),
+            Fault::Unjam { axis } => self.axis_mut(&axis)?.set_jam(false),
+            Fault::SwitchDead { axis, on } => self.axis_mut(&axis)?.set_switch_dead(on),
+            Fault::LostSteps { axis, steps } => self.axis_mut(&axis)?.lose(steps),
+            Fault::Nudge { axis, mm } if mm.is_finite() => self.axis_mut(&axis)?.push(mm),
+            Fault::Nudge { .. } => return Err(self.impossible("a nudge needs a finite distance")),
+            Fault::Limit { axis, pressed } => self.axis_mut(&axis)?.set_pressed(pressed),
+            Fault::Slow { factor } => self.slow(factor)?,
+            Fault::CorruptEeprom => match &mut self.device {
+                Device::Grbl(g) => g.corrupt_eeprom(),
+                Device::Camera(_) => return Err(self.impossible("a camera has no EEPROM here")),
+            },
+            Fault::DropFrames { frames } => self.camera()?.drop_frames(frames),
+            Fault::TruncateFrame { bytes } => self.camera()?.truncate_frame(bytes),
+        }
+        if let Device::Grbl(g) = &mut self.device {
+            g.check_hard_limits();
+        }
+        self.speak(now);
+        Ok(())
+    }
+
+    fn camera(&mut self) -> Result<&mut Camera, BenchError> {
+        let error = self.impossible("only a camera has frames");
+        match &mut self.device {
+            Device::Camera(c) => Ok(c),
+            Device::Grbl(_) => Err(error),
+        }
+    }
+
+    fn slow(&mut self, factor: f64) -> Result<(), BenchError> {
+        if !(factor > 1e-6 && factor.is_finite()) {
+            return Err(self.impossible("the factor must be above 0"));
+        }
+        match &mut self.device {
+            Device::Grbl(g) => g.set_slow(factor),
+            Device::Camera(_) => return Err(self.impossible("a camera has no motion")),
+        }
+        Ok(())
+    }
+
+    fn plug(&mut self) {
+        let was_out = !self.port.plugged;
+        self.port.plug();
+        if let Device::Grbl(g) = &mut self.device
+            && was_out
+            && g.dtr_resets
+        {
+            g.power_cycle();
+        }
+    }
+
+    fn reset(&mut self, now: Ns) {
+        let local = self.local(now);
+        self.unheard.clear();
+        match &mut self.device {
+            Device::Grbl(g) => g.power_cycle(),
+            Device::Camera(c) => c.power_cycle(local),
+        }
+    }
+
+    fn freeze(&mut self, now: Ns, on: bool) {
+        match (on, self.frozen_at) {
+            (true, None) => self.frozen_at = Some(now),
+            (false, Some(since)) => {
+                self.skew += now - since;
+                self.frozen_at = None;
+                while let Some(byte) = self.unheard.pop_front() {
+                    self.take(byte);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn axis_index(axis: &str) -> Option<usize> {
+    LETTERS.iter().position(|l| l.eq_ignore_ascii_case(axis))
+}
+
+fn controller<'a, S: std::ops::Deref<Target = Slot>>(slots: &'a [S], id: &str) -> Option<&'a Grbl> {
+    slots.iter().find_map(|s| match &s.device {
+        Device::Grbl(g) if s.info.id == id => Some(&**g),
+        _ => None,
+    })
+}
+
+fn truth<S: std::ops::Deref<Target = Slot>>(slots: &[S], name: &str) -> f64 {
+    name.split_once('.')
+        .and_then(|(id, axis)| controller(slots, id)?.axes.get(axis_index(axis)?))
+        .map_or(0.0, Axis::carriage_mm)
+}
+
+fn brightness<S: std::ops::Deref<Target = Slot>>(slots: &[S], light: &LightConfig) -> f64 {
+    let mut sum = light.constant;
+    if let Some(lamp) = &light.spindle {
+        sum += lamp.at_full * controller(slots, &lamp.controller).map_or(0.0, Grbl::spindle_fraction);
+    }
+    if let Some(lamp) = &light.flood
+        && controller(slots, &lamp.controller).is_some_and(Grbl::flood_now)
+    {
+        sum += lamp.adds;
+    }
+    if let Some(lamp) = &light.mist
+        && controller(slots, &lamp.controller).is_some_and(Grbl::mist_now)
+    {
+        sum += lamp.adds;
+    }
+    sum
+}

@@ -1,0 +1,163 @@
+//! The EEPROM of a GRBL controller: `$n` settings, coordinate systems, startup lines, build info.
+
+use super::report::fixed;
+
+/// Coordinate systems G54 to G59, then G28 and G30.
+pub(super) const SYSTEMS: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    Flag,
+    Real,
+    Rpm,
+}
+
+#[derive(Debug, Clone)]
+struct Setting {
+    n: u16,
+    kind: Kind,
+    value: f32,
+}
+
+/// Everything that outlives a power cycle.
+#[derive(Debug, Clone)]
+pub(super) struct Eeprom {
+    settings: Vec<Setting>,
+    axes: usize,
+    pub(super) systems: [[f64; 6]; SYSTEMS],
+    pub(super) startup: [String; 2],
+    pub(super) info: String,
+    pub(super) valid: bool,
+}
+
+/// The manual's default table (settings.md), for a generic machine.
+const GENERAL: [(u16, Kind, f32); 22] = [
+    (0, Kind::Integer, 10.0),
+    (1, Kind::Integer, 25.0),
+    (2, Kind::Integer, 0.0),
+    (3, Kind::Integer, 0.0),
+    (4, Kind::Flag, 0.0),
+    (5, Kind::Flag, 0.0),
+    (6, Kind::Flag, 0.0),
+    (10, Kind::Integer, 1.0),
+    (11, Kind::Real, 0.010),
+    (12, Kind::Real, 0.002),
+    (13, Kind::Flag, 0.0),
+    (20, Kind::Flag, 0.0),
+    (21, Kind::Flag, 0.0),
+    (22, Kind::Flag, 0.0),
+    (23, Kind::Integer, 0.0),
+    (24, Kind::Real, 25.0),
+    (25, Kind::Real, 500.0),
+    (26, Kind::Integer, 250.0),
+    (27, Kind::Real, 1.0),
+    (30, Kind::Rpm, 1000.0),
+    (31, Kind::Rpm, 0.0),
+    (32, Kind::Flag, 0.0),
+];
+const PER_AXIS: [(u16, f32); 4] = [(100, 250.0), (110, 500.0), (120, 10.0), (130, 200.0)];
+const INTEGER_16: u16 = 26;
+
+impl Eeprom {
+    pub(super) fn new(axes: usize) -> Eeprom {
+        let mut settings: Vec<Setting> =
+            GENERAL.iter().map(|(n, kind, value)| Setting { n: *n, kind: *kind, value: *value }).collect();
+        for (base, value) in PER_AXIS {
+            settings.extend((0..axes as u16).map(|i| Setting { n: base + i, kind: Kind::Real, value }));
+        }
+        Eeprom {
+            settings,
+            axes,
+            systems: [[0.0; 6]; SYSTEMS],
+            startup: [String::new(), String::new()],
+            info: String::new(),
+            valid: true,
+        }
+    }
+
+    pub(super) fn restore_settings(&mut self) {
+        self.settings = Eeprom::new(self.axes).settings;
+    }
+
+    pub(super) fn restore_parameters(&mut self) {
+        self.systems = [[0.0; 6]; SYSTEMS];
+    }
+
+    pub(super) fn restore_all(&mut self) {
+        *self = Eeprom::new(self.axes);
+    }
+
+    /// A setting that exists on every controller.
+    pub(super) fn get(&self, n: u16) -> f64 {
+        self.settings.iter().find(|s| s.n == n).map_or(0.0, |s| f64::from(s.value))
+    }
+
+    pub(super) fn flag(&self, n: u16) -> bool {
+        self.get(n) != 0.0
+    }
+
+    pub(super) fn axis(&self, base: u16, axis: usize) -> f64 {
+        self.get(base + axis as u16)
+    }
+
+    pub(super) fn steps_per_mm(&self, axis: usize) -> f64 {
+        self.axis(100, axis)
+    }
+
+    /// `$n=v` with the checks that the firmware has, and no others.
+    ///
+    /// # Errors
+    /// The `error:` number; nothing is changed then.
+    pub(super) fn set(&mut self, n: u16, value: f64) -> Result<(), u8> {
+        if value < 0.0 {
+            return Err(4);
+        }
+        let homing = self.flag(22);
+        let setting = self.settings.iter_mut().find(|s| s.n == n).ok_or(3)?;
+        match n {
+            0 if value < 3.0 => return Err(6),
+            20 if value != 0.0 && !homing => return Err(10),
+            _ => {}
+        }
+        setting.value = match setting.kind {
+            Kind::Integer if n == INTEGER_16 => f32::from(value as u16),
+            Kind::Integer => f32::from((value as i64 & 0xff) as u8),
+            Kind::Flag => f32::from(u8::from(value.trunc() != 0.0)),
+            Kind::Real | Kind::Rpm => value as f32,
+        };
+        if n == 22 && !self.flag(22) {
+            self.force(20, 0.0);
+        }
+        Ok(())
+    }
+
+    /// Writes without checks, as a bench file does.
+    pub(super) fn force(&mut self, n: u16, value: f64) -> bool {
+        match self.settings.iter_mut().find(|s| s.n == n) {
+            Some(s) => {
+                s.value = value as f32;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The lines of `$$`.
+    pub(super) fn listing(&self) -> String {
+        self.settings.iter().map(|s| format!("${}={}\r\n", s.n, Self::shown(s))).collect()
+    }
+
+    /// Every setting with its value as `$$` shows it.
+    pub(super) fn pairs(&self) -> Vec<(u16, String)> {
+        self.settings.iter().map(|s| (s.n, Self::shown(s))).collect()
+    }
+
+    fn shown(s: &Setting) -> String {
+        match s.kind {
+            Kind::Real => fixed(f64::from(s.value), 3),
+            Kind::Rpm => fixed(f64::from(s.value), 0),
+            Kind::Integer | Kind::Flag => format!("{}", s.value as i64),
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! The program: serves a bench in real time.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Real time: a bench on pseudo-terminals and TCP.
