@@ -181,8 +181,8 @@ impl Bench {
     /// # Panics
     /// Never: the file is part of this crate and tested.
     pub fn microscope(seed: u64) -> Bench {
-        let bench = BenchConfig::parse(crate::MICROSCOPE_TOML)
-            .and_then(|config| Bench::build(&BenchConfig { seed, ..config }));
+        let bench =
+            BenchConfig::parse(crate::MICROSCOPE_TOML).and_then(|config| Bench::build(&BenchConfig { seed, ..config }));
         match bench {
             Ok(bench) => bench,
             Err(e) => unreachable!("the microscope's bench file is wrong: {e}"),
@@ -416,9 +416,7 @@ impl Slot {
     fn axis_mut(&mut self, axis: &str) -> Result<&mut Axis, BenchError> {
         let missing = BenchError::NoAxis { device: self.info.id.clone(), axis: axis.into() };
         match &mut self.device {
-            Device::Grbl(g) => {
-                axis_index(axis).and_then(|i| g.axes.get_mut(i)).ok_or(missing)
-            }
+            Device::Grbl(g) => axis_index(axis).and_then(|i| g.axes.get_mut(i)).ok_or(missing),
             Device::Camera(_) => Err(missing),
         }
     }

@@ -159,12 +159,7 @@ pub(crate) struct NoiseConfig {
 
 impl Default for NoiseConfig {
     fn default() -> Self {
-        NoiseConfig {
-            dark_counts: d_dark(),
-            read_counts: d_read(),
-            electrons_per_count: d_epc(),
-            hot_pixels: d_hot(),
-        }
+        NoiseConfig { dark_counts: d_dark(), read_counts: d_read(), electrons_per_count: d_epc(), hot_pixels: d_hot() }
     }
 }
 
@@ -324,12 +319,10 @@ impl BenchConfig {
         need((16..=4096).contains(&c.width) && (16..=4096).contains(&c.height), || {
             format!("camera {id:?}: width and height must be within 16..=4096")
         })?;
-        need(c.width % 4 == 0 && c.height % 4 == 0, || {
+        need(c.width.is_multiple_of(4) && c.height.is_multiple_of(4), || {
             format!("camera {id:?}: width and height must be multiples of 4")
         })?;
-        need(matches!(c.rotate, 0 | 90 | 180 | 270), || {
-            format!("camera {id:?}: rotate must be 0, 90, 180 or 270")
-        })?;
+        need(matches!(c.rotate, 0 | 90 | 180 | 270), || format!("camera {id:?}: rotate must be 0, 90, 180 or 270"))?;
         need(c.pixel_um > 0.0, || format!("camera {id:?}: pixel_um must be above 0"))?;
         need(c.readout_ms >= 0.0, || format!("camera {id:?}: readout_ms is below 0"))?;
         need(c.specimen.size_mm > 0.0, || format!("camera {id:?}: specimen.size_mm must be above 0"))?;
@@ -349,12 +342,8 @@ impl BenchConfig {
 impl ControllerConfig {
     fn check(&self) -> Result<(), BenchError> {
         let id = &self.id;
-        need(self.protocol == "grbl-1.1", || {
-            format!("controller {id:?}: unknown protocol {:?}", self.protocol)
-        })?;
-        need(self.baud > 0 && self.os_buffer > 0, || {
-            format!("controller {id:?}: baud and os_buffer must be above 0")
-        })?;
+        need(self.protocol == "grbl-1.1", || format!("controller {id:?}: unknown protocol {:?}", self.protocol))?;
+        need(self.baud > 0 && self.os_buffer > 0, || format!("controller {id:?}: baud and os_buffer must be above 0"))?;
         need(self.rx_buffer >= 8 && self.planner_blocks >= 1, || {
             format!("controller {id:?}: rx_buffer must be at least 8 and planner_blocks at least 1")
         })?;

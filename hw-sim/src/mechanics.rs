@@ -66,10 +66,8 @@ impl Axis {
     fn shift(&mut self, mm: f64) {
         let b = self.cfg.backlash_mm;
         self.motor_mm = (self.motor_mm + mm).clamp(self.cfg.min_mm - b, self.cfg.max_mm);
-        self.follower_mm = self
-            .follower_mm
-            .clamp(self.motor_mm, self.motor_mm + b)
-            .clamp(self.cfg.min_mm, self.cfg.max_mm);
+        self.follower_mm =
+            self.follower_mm.clamp(self.motor_mm, self.motor_mm + b).clamp(self.cfg.min_mm, self.cfg.max_mm);
         if self.cfg.lag_ms <= 0.0 {
             self.carriage_mm = self.follower_mm;
         }
@@ -107,9 +105,7 @@ impl Axis {
 
     /// Whether the carriage moves by itself, without pulses.
     pub(crate) fn restless(&self) -> bool {
-        self.coast_mm_per_s != 0.0
-            || self.sinking()
-            || (self.cfg.lag_ms > 0.0 && self.carriage_mm != self.follower_mm)
+        self.coast_mm_per_s != 0.0 || self.sinking() || (self.cfg.lag_ms > 0.0 && self.carriage_mm != self.follower_mm)
     }
 
     /// Pulses end without deceleration: the mass runs on over lost steps.

@@ -26,6 +26,9 @@ struct HotPixel {
     counts_per_ms: f32,
 }
 
+/// Which piece of the specimen a scene shows, and how blurred.
+type Frame = (i64, i64, usize, usize, usize, u64);
+
 /// The optics and the sensor.
 #[derive(Debug)]
 pub(super) struct Imager {
@@ -34,7 +37,7 @@ pub(super) struct Imager {
     noise_seed: u64,
     normals: Vec<f32>,
     hot: Vec<HotPixel>,
-    last: Option<((i64, i64, usize, usize, usize, u64), Scene)>,
+    last: Option<(Frame, Scene)>,
 }
 
 impl Imager {
@@ -273,8 +276,7 @@ fn blur(scene: &mut Scene, sigma: f64) {
     }
     let variance = sigma * sigma / 3.0;
     let r = (((12.0 * variance + 1.0).sqrt() - 1.0) / 2.0).floor();
-    let ends = (2.0 * r + 1.0) * (r * (r + 1.0) / 3.0 - variance)
-        / (2.0 * (variance - (r + 1.0) * (r + 1.0)));
+    let ends = (2.0 * r + 1.0) * (r * (r + 1.0) / 3.0 - variance) / (2.0 * (variance - (r + 1.0) * (r + 1.0)));
     let (r, ends) = (r as usize, ends.max(0.0) as f32);
     let mut other = vec![0.0; scene.data.len()];
     for _ in 0..3 {
@@ -334,12 +336,8 @@ mod tests {
             blur(&mut scene, sigma);
             let total: f32 = scene.data.iter().sum();
             assert!((total - 1.0).abs() < 1e-3, "{total}");
-            let variance: f64 = scene
-                .data
-                .iter()
-                .enumerate()
-                .map(|(i, v)| ((i % w) as f64 - 40.0).powi(2) * f64::from(*v))
-                .sum();
+            let variance: f64 =
+                scene.data.iter().enumerate().map(|(i, v)| ((i % w) as f64 - 40.0).powi(2) * f64::from(*v)).sum();
             assert!((variance.sqrt() - sigma).abs() < 0.05 * sigma + 0.02, "{sigma} {variance}");
         }
     }

@@ -105,7 +105,6 @@ fn ranged(key: &str, value: &str, (low, high): (f64, f64)) -> Result<f64, String
 
 fn choice(key: &str, value: &str, allowed: &[usize]) -> Result<usize, String> {
     let v: Option<usize> = value.parse().ok();
-    v.filter(|v| allowed.contains(v)).ok_or_else(|| {
-        format!("ERR range {key} {} {}", allowed[0], allowed[allowed.len() - 1])
-    })
+    v.filter(|v| allowed.contains(v))
+        .ok_or_else(|| format!("ERR range {key} {} {}", allowed[0], allowed[allowed.len() - 1]))
 }

@@ -321,8 +321,7 @@ fn draw_cell(rng: &mut fastrand::Rng) -> Vec<f32> {
     let shift = (rng.f32() * 8.0 - 4.0, rng.f32() * 6.0 - 3.0);
     let lobes = (2.0 + rng.f32() * 3.0, rng.f32() * 6.0);
     let strands = (0.5 + rng.f32() * 0.4, rng.f32() * 6.0);
-    let nucleoli: Vec<(f32, f32)> =
-        (0..3).map(|_| (rng.f32() * 9.0 - 4.5, rng.f32() * 7.0 - 3.5)).collect();
+    let nucleoli: Vec<(f32, f32)> = (0..3).map(|_| (rng.f32() * 9.0 - 4.5, rng.f32() * 7.0 - 3.5)).collect();
     let centre = SPRITE as f32 / 2.0;
     let mut out = vec![0.0; SPRITE * SPRITE];
     for (i, v) in out.iter_mut().enumerate() {

@@ -23,8 +23,15 @@ pub(super) enum Action {
     Coolant(bool, bool),
     Dwell(f64),
     DwellEnd,
-    Line { target: Position, feed: Feed },
-    Probe { target: Position, feed: Feed, part: u8 },
+    Line {
+        target: Position,
+        feed: Feed,
+    },
+    Probe {
+        target: Position,
+        feed: Feed,
+        part: u8,
+    },
     Pause,
     ProgramEnd,
     /// The EEPROM is being written: bytes that come in are lost.
@@ -164,10 +171,10 @@ impl Grbl {
             }
             Some(Special::Shift) => {
                 let system = self.eeprom.systems[self.modal.system];
-                for i in 0..self.n() {
+                for (i, from) in system.iter().enumerate() {
                     if let Some(v) = block.axes[i] {
                         let length = if i == 2 { self.modal.tool_offset } else { 0.0 };
-                        self.modal.g92[i] = self.parser_mm[i] - system[i] - length - v;
+                        self.modal.g92[i] = self.parser_mm[i] - from - length - v;
                     }
                 }
             }
@@ -344,7 +351,15 @@ impl Grbl {
 
     fn end_program(&mut self) {
         let m = &mut self.modal;
-        *m = Modal { feed: m.feed, speed: m.speed, tool: m.tool, g92: m.g92, tool_offset: m.tool_offset, inches: m.inches, ..Modal::new() };
+        *m = Modal {
+            feed: m.feed,
+            speed: m.speed,
+            tool: m.tool,
+            g92: m.g92,
+            tool_offset: m.tool_offset,
+            inches: m.inches,
+            ..Modal::new()
+        };
         m.motion = Motion::Linear;
         self.overrides = super::Overrides { feed: 100, rapid: 100, spindle: 100 };
         self.spindle = (Spindle::Off, 0.0);
@@ -439,4 +454,3 @@ fn expired(timer: &mut Option<Ns>, now: Ns) -> bool {
     *timer = None;
     true
 }
-

@@ -99,10 +99,8 @@ impl Grbl {
             .collect();
         let mut eeprom = Eeprom::new(n);
         for (key, value) in &cfg.settings {
-            let known = key
-                .strip_prefix('$')
-                .and_then(|k| k.parse().ok())
-                .is_some_and(|number| eeprom.force(number, *value));
+            let known =
+                key.strip_prefix('$').and_then(|k| k.parse().ok()).is_some_and(|number| eeprom.force(number, *value));
             if !known {
                 return Err(BenchError::Config(format!("controller {:?}: no setting {key:?}", cfg.id)));
             }
@@ -186,12 +184,8 @@ impl Grbl {
     }
 
     fn table(&self) -> Table {
-        let mut t = Table {
-            steps_per_mm: [1.0; 6],
-            rate: [1.0; 6],
-            accel: [1.0; 6],
-            junction_deviation: self.eeprom.get(11),
-        };
+        let mut t =
+            Table { steps_per_mm: [1.0; 6], rate: [1.0; 6], accel: [1.0; 6], junction_deviation: self.eeprom.get(11) };
         for i in 0..self.n() {
             t.steps_per_mm[i] = self.eeprom.axis(100, i);
             t.rate[i] = self.eeprom.axis(110, i) / 60.0;

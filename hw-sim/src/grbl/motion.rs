@@ -42,10 +42,7 @@ impl Path {
         }
         let unit = mm.map(|v| v / length);
         let along = |each: &[f64; 6]| {
-            (0..n)
-                .filter(|i| unit[*i] != 0.0)
-                .map(|i| each[i] / unit[i].abs())
-                .fold(f64::INFINITY, f64::min)
+            (0..n).filter(|i| unit[*i] != 0.0).map(|i| each[i] / unit[i].abs()).fold(f64::INFINITY, f64::min)
         };
         let limit = along(&table.rate).max(1.0 / 60.0);
         let (programmed, rapid, scalable) = match feed {
@@ -88,6 +85,9 @@ pub(super) struct Table {
     pub(super) accel: [f64; 6],
     pub(super) junction_deviation: f64,
 }
+
+/// Asked after each pulse whether to stop there.
+pub(super) type Watch<'a> = &'a mut dyn FnMut(&[Axis]) -> bool;
 
 /// Overrides in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,9 +170,8 @@ impl Planner {
     pub(super) fn push(&mut self, mut path: Path, table: &Table) {
         let before = self.queue.back().map(|p| (p.unit, p.programmed.min(p.limit)));
         if let Some((unit, speed)) = before.or(self.last_unit.filter(|_| self.running)) {
-            path.junction = junction(&unit, &path, table.junction_deviation)
-                .min(speed)
-                .min(path.programmed.min(path.limit));
+            path.junction =
+                junction(&unit, &path, table.junction_deviation).min(speed).min(path.programmed.min(path.limit));
         }
         self.queue.push_back(path);
     }
@@ -331,7 +330,7 @@ impl Planner {
         to: Ns,
         axes: &mut [Axis],
         steps: &mut [i64; 6],
-        mut watch: Option<&mut dyn FnMut(&[Axis]) -> bool>,
+        mut watch: Option<Watch<'_>>,
     ) -> Option<Ns> {
         while let Some(s) = self.segments.front_mut() {
             if to < s.start {
@@ -411,12 +410,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        Table {
-            steps_per_mm: [100.0; 6],
-            rate: [20.0; 6],
-            accel: [200.0; 6],
-            junction_deviation: 0.01,
-        }
+        Table { steps_per_mm: [100.0; 6], rate: [20.0; 6], accel: [200.0; 6], junction_deviation: 0.01 }
     }
 
     fn all() -> Overrides {

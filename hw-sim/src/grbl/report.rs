@@ -8,7 +8,8 @@ use crate::grbl::gcode::{Modal, Motion, Spindle};
 pub(super) fn fixed(value: f64, decimals: u32) -> String {
     let scale = 10_i64.pow(decimals);
     let saturated = 2_147_483_648.0;
-    let n = (value.abs() * scale as f64).round().min(saturated) as i64;
+    let n = (value.abs() * scale as f64).round();
+    let n = if n > saturated { saturated as i64 } else { n as i64 };
     let sign = if value < 0.0 && n > 0 { "-" } else { "" };
     if decimals == 0 {
         return format!("{sign}{n}");
@@ -97,8 +98,7 @@ impl Grbl {
     }
 
     fn intermittent(&mut self, offset: &[f64; 6]) -> String {
-        let busy =
-            matches!(self.state, State::Homing | State::Run | State::Jog | State::Hold | State::Door);
+        let busy = matches!(self.state, State::Homing | State::Run | State::Jog | State::Hold | State::Door);
         let pick = |pair: (u8, u8)| if busy { pair.1 } else { pair.0 };
         if self.cadence.wco == 0 {
             self.cadence.wco = pick(WCO_EVERY) - 1;

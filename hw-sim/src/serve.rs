@@ -1,1 +1,0 @@
-//! Real time: a bench on pseudo-terminals and TCP.
