@@ -1,0 +1,27 @@
+//! GRBL 1.1 and its relatives: one controller with up to six axes on a serial line.
+//!
+//! Moves are jogs in machine coordinates (`$J=G53…`), so that a stop is the jog-cancel byte, which raises no
+//! alarm and loses no position, and so that no work offset and no mode of somebody else matters.
+
+mod codec;
+mod dialect;
+mod driver;
+#[cfg(test)]
+mod tests;
+
+use super::{Driver, Open};
+use crate::interlocks::StageTraits;
+use crate::model::{Evidence, Source};
+
+/// The row of the table.
+pub(super) const DRIVER: Driver = Driver {
+    name: "grbl",
+    what: "GRBL 1.1 controllers and relatives (0.9, grblHAL, FluidNC) on a serial line",
+    evidence: Evidence::IndependentHost,
+    simulated: false,
+    open: Open::Stage {
+        traits: StageTraits { coordinated: true, homes_single_axes: false },
+        source: Source::Counter,
+        make: |stage, connector| Box::new(driver::Grbl::new(stage, connector)),
+    },
+};

@@ -1,0 +1,1 @@
+//! The driver against scripted controllers.

@@ -1,0 +1,123 @@
+//! Links in memory: a simulated bench on virtual time sits at the other end.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Connector, Link};
+use crate::model::Time;
+
+/// The bench's end of a memory link.
+#[derive(Clone, Default, Debug)]
+pub struct Far(Arc<Mutex<Buffers>>);
+
+#[derive(Default, Debug)]
+struct Buffers {
+    to_device: VecDeque<u8>,
+    to_host: VecDeque<u8>,
+    unplugged: bool,
+    /// How many bytes the host may have under way; `None` is no bound.
+    room: Option<usize>,
+    /// Bytes that the bench has taken but not yet put on its line.
+    unsent: usize,
+    opened: u64,
+}
+
+impl Far {
+    /// Takes what the host has written.
+    pub fn take(&self) -> Vec<u8> {
+        self.0.lock().to_device.drain(..).collect()
+    }
+
+    /// Gives the host bytes to read.
+    pub fn give(&self, bytes: &[u8]) {
+        self.0.lock().to_host.extend(bytes);
+    }
+
+    /// Whether the host can open and use the link.
+    pub fn plug(&self, plugged: bool) {
+        self.0.lock().unplugged = !plugged;
+    }
+
+    /// Bounds how many bytes the link takes until the bench takes them; 0 makes it full.
+    pub fn bound(&self, room: Option<usize>) {
+        self.0.lock().room = room;
+    }
+
+    /// Tells the host how much of what it wrote is still waiting for the line.
+    pub fn set_unsent(&self, bytes: usize) {
+        self.0.lock().unsent = bytes;
+    }
+
+    /// How often the host has opened it.
+    pub fn opened(&self) -> u64 {
+        self.0.lock().opened
+    }
+
+    /// A connector that opens it at once.
+    pub fn connector(&self, place: &str) -> Box<dyn Connector> {
+        Box::new(Near { far: self.clone(), place: place.into(), asked: false })
+    }
+}
+
+struct Near {
+    far: Far,
+    place: String,
+    asked: bool,
+}
+
+impl Connector for Near {
+    fn begin(&mut self, _: Time) {
+        self.asked = true;
+    }
+
+    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+        if !std::mem::take(&mut self.asked) {
+            return None;
+        }
+        let mut b = self.far.0.lock();
+        if b.unplugged {
+            return Some(Err(format!("{} isn't there. Is the device plugged in and switched on?", self.place)));
+        }
+        b.opened += 1;
+        b.to_host.clear();
+        Some(Ok(Box::new(Memory(self.far.clone()))))
+    }
+
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+}
+
+struct Memory(Far);
+
+impl Link for Memory {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut b = self.0.0.lock();
+        if b.unplugged {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let n = buf.len().min(b.to_host.len());
+        for (to, from) in buf.iter_mut().zip(b.to_host.drain(..n)) {
+            *to = from;
+        }
+        Ok(n)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut b = self.0.0.lock();
+        if b.unplugged {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let n = b.room.map_or(bytes.len(), |room| bytes.len().min(room.saturating_sub(b.to_device.len())));
+        b.to_device.extend(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn unsent(&self) -> usize {
+        let b = self.0.0.lock();
+        b.unsent + b.to_device.len()
+    }
+}

@@ -1,0 +1,104 @@
+//! Links: bytes to and from a device. Reading and writing never wait; opening happens elsewhere and is asked
+//! after.
+
+pub(crate) mod dialogue;
+pub mod memory;
+mod serial;
+mod tcp;
+mod wire;
+
+use std::io;
+
+use crate::config::{self, Port};
+use crate::model::Time;
+pub(crate) use wire::{Wire, WireEvent};
+
+/// An open connection. No call waits.
+pub trait Link: Send {
+    /// Takes what has arrived; 0 when nothing has.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Hands bytes to the operating system; tells how many it took, 0 when it has no room.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// How many bytes the operating system still has to send, as far as it tells.
+    fn unsent(&self) -> usize;
+}
+
+/// How a link is opened. What blocks does so on a thread of its own.
+pub trait Connector: Send {
+    /// Begins to open it; a second call before the end of the first does nothing.
+    fn begin(&mut self, now: Time);
+
+    /// The outcome, once there is one. An error says in words what is wrong and what to do.
+    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>>;
+
+    /// Where it leads, for people.
+    fn place(&self) -> String;
+}
+
+/// The connector for a link of a rig file.
+pub fn connector(link: &config::Link) -> Box<dyn Connector> {
+    match &link.port {
+        Port::Tcp(address) => tcp::connector(address.clone()),
+        Port::Path(_) | Port::Usb { .. } => serial::connector(link.clone()),
+    }
+}
+
+/// Opens on a helper thread, since opening a port or a connection can block for seconds.
+struct Opener<F> {
+    place: String,
+    open: F,
+    pending: Option<std::sync::mpsc::Receiver<Result<Box<dyn Link>, String>>>,
+}
+
+impl<F> Opener<F>
+where
+    F: Fn() -> Result<Box<dyn Link>, String> + Clone + Send + 'static,
+{
+    fn boxed(place: String, open: F) -> Box<dyn Connector> {
+        Box::new(Opener { place, open, pending: None })
+    }
+}
+
+impl<F> Connector for Opener<F>
+where
+    F: Fn() -> Result<Box<dyn Link>, String> + Clone + Send + 'static,
+{
+    fn begin(&mut self, _: Time) {
+        if self.pending.is_some() {
+            return;
+        }
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        let open = self.open.clone();
+        let started = std::thread::Builder::new().name("open-port".into()).spawn(move || {
+            let _ = send.send(open());
+        });
+        // A thread that could not be started has dropped its sender: the outcome says so.
+        drop(started);
+        self.pending = Some(receive);
+    }
+
+    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+        use std::sync::mpsc::TryRecvError;
+        let outcome = match self.pending.as_ref()?.try_recv() {
+            Ok(outcome) => outcome,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => {
+                Err(format!("{} could not be opened: its helper thread ended.", self.place))
+            }
+        };
+        self.pending = None;
+        Some(outcome)
+    }
+
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+}

@@ -1,0 +1,160 @@
+//! Serial ports: the only place that names `serialport`.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
+
+use serialport::{ClearBuffer, SerialPort, SerialPortType};
+
+use super::{Connector, Link, Opener};
+use crate::config::{self, Port};
+
+/// How long a call of the library may take at most. We only read what is there and write when the line is
+/// free, so it is hardly ever used up; zero would mean "for ever" on Windows.
+const CALL: Duration = Duration::from_millis(1);
+
+/// How far the baud rate that was really set may be from the one asked for.
+const BAUD_TOLERANCE: f64 = 0.025;
+
+pub(super) fn connector(link: config::Link) -> Box<dyn Connector> {
+    let place = match &link.port {
+        Port::Path(path) => path.clone(),
+        Port::Usb { vid, pid, number } => {
+            let number = number.as_ref().map_or(String::new(), |n| format!(" {n}"));
+            format!("USB {vid:04x}:{pid:04x}{number}")
+        }
+        Port::Tcp(address) => address.clone(),
+    };
+    Opener::boxed(place, move || open(&link))
+}
+
+fn open(link: &config::Link) -> Result<Box<dyn Link>, String> {
+    let path = find(&link.port)?;
+    let builder = serialport::new(&path, link.baud).timeout(CALL);
+    // Said explicitly either way: the library's default has changed between versions, and boards reset on DTR.
+    let builder = match link.dtr {
+        Some(level) => builder.dtr_on_open(level),
+        None => builder.preserve_dtr_on_open(),
+    };
+    let mut port = builder.open().map_err(|e| trouble(&path, &e))?;
+    if let Some(level) = link.rts {
+        port.write_request_to_send(level).map_err(|e| format!("{path}: RTS could not be set: {e}"))?;
+    }
+    check_baud(
+        &path,
+        link.baud,
+        port.baud_rate().map_err(|e| format!("{path}: the baud rate could not be read back: {e}"))?,
+    )?;
+    // What arrived before we came belongs to somebody else.
+    port.clear(ClearBuffer::Input).map_err(|e| format!("{path}: old input could not be cleared: {e}"))?;
+    Ok(Box::new(Serial(port)))
+}
+
+fn check_baud(path: &str, asked: u32, set: u32) -> Result<(), String> {
+    let off = (f64::from(set) / f64::from(asked) - 1.0).abs();
+    if off <= BAUD_TOLERANCE {
+        return Ok(());
+    }
+    Err(format!(
+        "{path}: {asked} baud was asked for but the port runs at {set}. Choose a rate that the adapter supports."
+    ))
+}
+
+fn trouble(path: &str, e: &serialport::Error) -> String {
+    use serialport::ErrorKind as Kind;
+    match e.kind() {
+        Kind::NoDevice | Kind::Io(ErrorKind::NotFound) => {
+            format!("{path} isn't there: {e}. Is the device plugged in and switched on?")
+        }
+        Kind::Io(ErrorKind::PermissionDenied) => format!(
+            "{path} may not be opened: {e}. On Linux, add your user to the group that owns the port (often \"dialout\") and log in again; on Windows, close the program that has it open."
+        ),
+        _ => format!("{path} could not be opened: {e}. Is another program using it?"),
+    }
+}
+
+/// The path of a port. A USB identity must name exactly one.
+fn find(port: &Port) -> Result<String, String> {
+    let (vid, pid, number) = match port {
+        Port::Path(path) => return Ok(path.clone()),
+        Port::Tcp(address) => return Err(format!("{address} isn't a serial port.")),
+        Port::Usb { vid, pid, number } => (*vid, *pid, number.as_deref()),
+    };
+    let ports = serialport::available_ports().map_err(|e| format!("The serial ports could not be listed: {e}"))?;
+    let matching: Vec<String> = ports
+        .into_iter()
+        .filter(|p| match &p.port_type {
+            SerialPortType::UsbPort(u) => {
+                u.vid == vid && u.pid == pid && number.is_none_or(|n| u.serial_number.as_deref() == Some(n))
+            }
+            _ => false,
+        })
+        .map(|p| p.port_name)
+        .collect();
+    match matching.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => {
+            Err(format!("No USB serial port {vid:04x}:{pid:04x} is there. Is the device plugged in and switched on?"))
+        }
+        many => Err(format!(
+            "Several ports are {vid:04x}:{pid:04x}: {}. Give the serial number in the rig file, or the port's path.",
+            many.join(", ")
+        )),
+    }
+}
+
+struct Serial(Box<dyn SerialPort>);
+
+impl Link for Serial {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // Only what is there: a read that waits would hold up a write on Windows.
+        let there = usize::try_from(self.0.bytes_to_read()?).unwrap_or(usize::MAX);
+        if there == 0 {
+            return Ok(0);
+        }
+        let n = there.min(buf.len());
+        match self.0.read(&mut buf[..n]) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+            other => other,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+            other => other,
+        }
+    }
+
+    fn unsent(&self) -> usize {
+        self.0.bytes_to_write().map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baud_rate_that_was_not_set_is_told_with_both_numbers() {
+        let told = check_baud("COM5", 921_600, 115_200).unwrap_err();
+        assert!(told.contains("921600") && told.contains("115200"), "{told}");
+        assert!(check_baud("COM5", 250_000, 250_000).is_ok());
+        assert!(check_baud("COM5", 115_200, 115_384).is_ok());
+        assert!(check_baud("COM5", 115_200, 0).is_err());
+    }
+
+    #[test]
+    fn a_port_that_is_not_there_is_told_with_what_to_do() {
+        let told = open(&config::Link {
+            id: crate::model::Name::new("a"),
+            port: Port::Path("/dev/no-such-port".into()),
+            baud: 115_200,
+            dtr: None,
+            rts: None,
+        })
+        .err()
+        .unwrap();
+        assert!(told.contains("/dev/no-such-port") && told.contains("plugged in"), "{told}");
+    }
+}

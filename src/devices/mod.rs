@@ -1,0 +1,311 @@
+//! What a device is to the rig thread: traits without waiting, the events that drivers report, and the one
+//! table of drivers.
+
+mod grbl;
+pub mod link;
+mod simcam;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config;
+use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
+use crate::model::{
+    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Pixels, RigError, Source, Time,
+};
+use crate::units::{Distance, Position, Speed};
+use link::Connector;
+
+/// A driver: one row of [`DRIVERS`].
+pub struct Driver {
+    /// Its name in the rig file.
+    pub name: &'static str,
+    /// What it drives, for `describe_rig`.
+    pub what: &'static str,
+    /// On what the claim rests that it works.
+    pub evidence: Evidence,
+    /// Whether what it drives is a simulation.
+    pub simulated: bool,
+    /// How a device of it is made.
+    pub open: Open,
+}
+
+/// How a driver makes its device.
+pub enum Open {
+    /// A stage.
+    Stage {
+        /// What interlocks need to know of it.
+        traits: StageTraits,
+        /// Where its positions come from.
+        source: Source,
+        /// Makes it; opens nothing yet.
+        make: fn(&config::Stage, Box<dyn Connector>) -> Box<dyn Stage>,
+    },
+    /// A camera.
+    Camera {
+        /// Makes it; opens nothing yet.
+        make: fn(&config::Camera, Box<dyn Connector>) -> Box<dyn Camera>,
+    },
+}
+
+/// All drivers.
+pub const DRIVERS: &[Driver] = &[grbl::DRIVER, simcam::DRIVER];
+
+/// The driver of that name.
+pub fn driver(name: &str) -> Option<&'static Driver> {
+    DRIVERS.iter().find(|d| d.name == name)
+}
+
+/// The axes of one controller. No call waits: what takes time is carried on by [`Stage::tick`].
+pub trait Stage: Send {
+    /// Takes bytes that are there, writes what is due, reports what happened, and says when it wants to be
+    /// ticked again.
+    fn tick(&mut self, now: Time, out: &mut Vec<StageEvent>) -> Time;
+
+    /// Asks the controller for a reading; it comes as [`StageEvent::Reading`].
+    fn poll(&mut self, now: Time);
+
+    /// Starts a motion. [`StageEvent::Accepted`] tells that the controller took it.
+    ///
+    /// # Errors
+    /// When it can't be sent at all; nothing moves then.
+    fn go(&mut self, order: Cleared<'_, Drive>, now: Time) -> Result<(), RigError>;
+
+    /// Starts homing; [`StageEvent::Homed`] or [`StageEvent::Refused`] ends it.
+    ///
+    /// # Errors
+    /// When it can't be sent at all; nothing moves then.
+    fn home(&mut self, order: Cleared<'_, HomeDrive>, now: Time) -> Result<(), RigError>;
+
+    /// Hands the bytes that stop the axes to the operating system, past everything else, and keeps at it until
+    /// they stand still. `false` when the bytes could not be handed over.
+    fn stop(&mut self, now: Time) -> bool;
+
+    /// Stops by what the controller can't ignore, at the price of its position. `false` as for
+    /// [`Stage::stop`].
+    fn halt(&mut self, now: Time) -> bool;
+
+    /// Releases the controller's lock after an alarm. Moves nothing.
+    fn recover(&mut self, now: Time);
+
+    /// The state of its connection.
+    fn link(&self) -> LinkStatus;
+
+    /// Lets go of the port.
+    fn close(&mut self);
+}
+
+/// What a stage's driver reports.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StageEvent {
+    /// The controller is there and known.
+    Online(StageFacts),
+    /// The connection is gone; the driver tries to open it again by itself.
+    Offline {
+        /// `unplugged`, `not_responding` or `not_connected`.
+        code: Code,
+        /// What happened.
+        what: String,
+    },
+    /// A reading.
+    Reading(Reading),
+    /// The controller took the motion that was sent.
+    Accepted,
+    /// The controller refused it; nothing of it runs.
+    Refused {
+        /// `controller_refused`, or what fits better.
+        code: Code,
+        /// What it said.
+        what: String,
+    },
+    /// It is not known whether the controller took it.
+    Unanswered {
+        /// What was sent and how long was waited.
+        what: String,
+    },
+    /// Homing ended well.
+    Homed,
+    /// Homing ended without a reference.
+    HomingFailed {
+        /// What the controller said.
+        what: String,
+    },
+    /// The controller locked itself.
+    Alarm {
+        /// What it means.
+        what: String,
+        /// Whether its position can't be believed any more.
+        position_lost: bool,
+    },
+    /// The position can't be believed any more, by our own doing: a reset in motion.
+    PositionLost {
+        /// Why.
+        what: String,
+    },
+    /// The controller moves, but not as it was told: bytes were lost on the way. It must be stopped.
+    Astray {
+        /// How it was noticed.
+        what: String,
+    },
+    /// The controller restarted without being told to.
+    Reset {
+        /// How it was noticed.
+        what: String,
+    },
+    /// The lock is released, or there was none.
+    Recovered,
+    /// The lock could not be released.
+    NotRecovered {
+        /// Why.
+        what: String,
+    },
+    /// Worth a line in the log.
+    Note(String),
+}
+
+/// What a driver learns when it identifies a controller.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StageFacts {
+    /// What it is.
+    pub identity: Identity,
+    /// The controller's own speed limit for each axis, where it tells.
+    pub max_speed: Vec<Option<Speed>>,
+    /// The smallest step of each axis, where it tells.
+    pub resolution: Vec<Option<Distance>>,
+}
+
+/// Where the axes are and what they do, as the controller answered one question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// When the question was asked: what it says is at least that new.
+    pub asked_at: Time,
+    /// What the controller does.
+    pub motion: MotionState,
+    /// Rig positions of the stage's axes in the rig file's order; `None` where not known.
+    pub positions: Vec<Option<Position>>,
+    /// Whether a limit switch of the axis is pressed.
+    pub at_limit: Vec<bool>,
+}
+
+/// What a controller does, in the words that matter here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MotionState {
+    /// Nothing: it would take a motion.
+    Idle,
+    /// It moves.
+    Moving,
+    /// It homes.
+    Homing,
+    /// It stands but would not take a motion: hold, door, check mode, sleep.
+    Held(String),
+    /// It is locked by an alarm.
+    Locked,
+}
+
+/// A camera. No call waits.
+pub trait Camera: Send {
+    /// Takes bytes that are there, reports what happened, and says when it wants to be ticked again.
+    fn tick(&mut self, now: Time, out: &mut Vec<CameraEvent>) -> Time;
+
+    /// Changes settings; [`CameraEvent::Settings`] or [`CameraEvent::Failed`] answers.
+    fn set(&mut self, change: &CameraChange, now: Time);
+
+    /// Starts an exposure that begins after this call; [`CameraEvent::Frame`] or [`CameraEvent::Failed`]
+    /// answers.
+    fn shoot(&mut self, now: Time);
+
+    /// Ends an exposure; no frame comes.
+    fn abort(&mut self, now: Time);
+
+    /// How long an exposure with these settings may take until its frame is here.
+    fn patience(&self) -> Duration;
+
+    /// The state of its connection.
+    fn link(&self) -> LinkStatus;
+
+    /// Lets go of it.
+    fn close(&mut self);
+}
+
+/// What a camera's driver reports.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CameraEvent {
+    /// It is there and known.
+    Online(Identity, CameraSettings),
+    /// The connection is gone; the driver tries to open it again by itself.
+    Offline {
+        /// `unplugged`, `not_responding` or `not_connected`.
+        code: Code,
+        /// What happened.
+        what: String,
+    },
+    /// The settings as they are now.
+    Settings(CameraSettings),
+    /// A whole frame.
+    Frame(Box<RawFrame>),
+    /// The last order failed.
+    Failed {
+        /// `camera_failed`, `invalid_argument`, `not_responding`.
+        code: Code,
+        /// What the camera said.
+        what: String,
+    },
+}
+
+/// A frame as the camera delivered it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawFrame {
+    /// The pixels.
+    pub pixels: Pixels,
+    /// How many bits of each carry signal.
+    pub significant_bits: u32,
+    /// The settings under which it was taken.
+    pub settings: CameraSettings,
+    /// The camera's own count.
+    pub sequence: u64,
+}
+
+/// All that the rig thread needs of a rig's devices; made from the rig file, opened by ticking.
+pub struct Devices {
+    /// The stages in the rig's order.
+    pub stages: Vec<Box<dyn Stage>>,
+    /// The cameras in the rig's order.
+    pub cameras: Vec<Box<dyn Camera>>,
+    /// The traits of the stages.
+    pub traits: Vec<StageTraits>,
+    /// Where the stages' positions come from.
+    pub sources: Vec<Source>,
+}
+
+/// Makes the devices of a rig. `connect` says how a link is opened: [`link::connector`], or memory in tests.
+///
+/// # Errors
+/// `unsupported` for a driver that isn't there or drives another kind of device; `config` refuses such files
+/// before.
+pub fn make(
+    rig: &Arc<config::Rig>,
+    connect: &mut dyn FnMut(&config::Link) -> Box<dyn Connector>,
+) -> Result<Devices, RigError> {
+    let mut devices = Devices { stages: vec![], cameras: vec![], traits: vec![], sources: vec![] };
+    let unknown = |driver: &str, id: &dyn std::fmt::Display| {
+        RigError::new(Code::Unsupported, format!("There is no driver \"{driver}\" for {id}."))
+    };
+    let link = |id: &crate::model::Name| {
+        rig.link(id.as_str()).ok_or_else(|| RigError::new(Code::NotFound, format!("There is no link {id}.")))
+    };
+    for s in &rig.stages {
+        let Some(Driver { open: Open::Stage { traits, source, make }, .. }) = driver(&s.driver) else {
+            return Err(unknown(&s.driver, &s.id));
+        };
+        devices.stages.push(make(s, connect(link(&s.link)?)));
+        devices.traits.push(*traits);
+        devices.sources.push(*source);
+    }
+    for c in &rig.cameras {
+        let Some(Driver { open: Open::Camera { make }, .. }) = driver(&c.driver) else {
+            return Err(unknown(&c.driver, &c.id));
+        };
+        devices.cameras.push(make(c, connect(link(&c.link)?)));
+    }
+    Ok(devices)
+}
