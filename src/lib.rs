@@ -38,6 +38,7 @@
 
 pub mod actor;
 pub mod config;
+pub mod imaging;
 pub mod interlocks;
 pub mod model;
 pub mod plans;
