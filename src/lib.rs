@@ -42,4 +42,5 @@ pub mod imaging;
 pub mod interlocks;
 pub mod model;
 pub mod plans;
+pub mod store;
 pub mod units;
