@@ -39,7 +39,9 @@
 pub mod actor;
 pub mod config;
 pub mod devices;
+pub mod imaging;
 pub mod interlocks;
 pub mod model;
 pub mod plans;
+pub mod store;
 pub mod units;

@@ -1,0 +1,196 @@
+//! What outlives the program: pictures with their sidecars, the audit log, saved positions.
+//!
+//! There is no lock file and no database: every file is written whole under a name of its own and then
+//! renamed into place, so nothing has to be repaired after a crash. All calls but [`EventLog::append`] may
+//! wait for the disk: they belong on a blocking thread, never on the rig thread.
+//!
+//! ```text
+//! <data>/audit/2026-11-30.jsonl                 one event a line (UTC)
+//! <data>/positions.json                         saved positions
+//! <images>/2026-11-30/143501-0007-flake.png     what a model sees (local time, sequence, label)
+//! <images>/2026-11-30/143501-0007-flake.tif     the exact pixels, or .npy
+//! <images>/2026-11-30/143501-0007-flake.json    position, settings, times, caller: written last
+//! <images>/exports/NAME.npy                     what `export_array` was asked for
+//! ```
+
+mod audit;
+mod files;
+mod images;
+mod positions;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub use audit::{EventFilter, EventLog, LoggedEvent, Receipt, Written};
+pub use files::stamp;
+pub use images::{Picture, StoredImage};
+pub use positions::{SavedAxis, SavedPosition, SavedPositions};
+
+use crate::config::{Raw, Rig};
+use crate::model::{Code, Frame, RigError};
+
+/// How much memory recent frames may take.
+const RECENT_BYTES: usize = 256 << 20;
+
+/// The files of one rig.
+#[derive(Debug)]
+pub struct Store {
+    rig: String,
+    data: PathBuf,
+    images: PathBuf,
+    /// Prefix here (and where its links lead), prefix there.
+    path_map: Vec<(PathBuf, String)>,
+    sequence: Mutex<Option<images::Sequence>>,
+    /// How many pictures a day had when its folder was last changed.
+    counts: Mutex<HashMap<String, (std::time::SystemTime, usize)>>,
+    recent: Mutex<Recent>,
+}
+
+impl Store {
+    /// Makes the folders of `rig` and opens them.
+    ///
+    /// Pictures go to `[images] dir`/rig, else to `data_dir`/images, else to Documents/steadyhand/rig. The
+    /// rest goes to `data_dir`, else to the platform's data folder (on Windows to
+    /// Documents/steadyhand/rig, because what a desktop app starts sees an AppData of its own).
+    ///
+    /// # Errors
+    /// [`Code::StorageFailed`] if a folder can't be made, or no home folder is known.
+    pub fn open(rig: &Rig, data_dir: Option<&Path>) -> Result<Store, RigError> {
+        let name = rig.name.as_str();
+        let data = match data_dir {
+            Some(dir) => dir.to_path_buf(),
+            None => default_data()?.join(name),
+        };
+        let images = match (&rig.images.dir, data_dir) {
+            (Some(dir), _) => dir.join(name),
+            (None, Some(dir)) => dir.join("images"),
+            (None, None) => documents()?.join(name),
+        };
+        let path_map = rig.images.path_map.iter().flat_map(|(here, there)| {
+            let written = PathBuf::from(here);
+            let real = files::canonical(&written).ok().filter(|real| *real != written);
+            std::iter::once(written).chain(real).map(|prefix| (prefix, there.clone()))
+        });
+        Ok(Store {
+            rig: name.to_owned(),
+            data: files::folder(&data)?,
+            images: files::folder(&images)?,
+            path_map: path_map.collect(),
+            sequence: Mutex::new(None),
+            counts: Mutex::new(HashMap::new()),
+            recent: Mutex::new(Recent::new(RECENT_BYTES)),
+        })
+    }
+
+    /// The folder of everything but pictures, absolute.
+    pub fn data_dir(&self) -> &Path {
+        &self.data
+    }
+
+    /// The folder under which all pictures and exports lie, absolute.
+    pub fn images_dir(&self) -> &Path {
+        &self.images
+    }
+
+    /// Writes an array that was asked for to `exports/name.tif` or `.npy`; returns the absolute path.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] if nothing of `name` can be part of a file name, or a file of that name
+    /// exists (it is left alone); [`Code::StorageFailed`] if it can't be written, leaving nothing behind.
+    pub fn export(&self, name: &str, format: Raw, bytes: &[u8]) -> Result<PathBuf, RigError> {
+        let Some(stem) = files::slug(name).filter(|stem| !files::is_reserved(stem)) else {
+            let shown: String = name.chars().take(64).collect();
+            let what = format!("{shown:?} can't be a file name; use letters, digits, - and _.");
+            return Err(RigError::new(Code::InvalidArgument, what));
+        };
+        let folder = files::folder_beneath(&self.images, "exports")?;
+        let path = folder.join(format!("{stem}.{}", images::extension(format)));
+        match files::place(&folder, &[(path.clone(), bytes)]) {
+            Ok(()) => Ok(path),
+            Err((at, e)) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                let what = format!("{} exists already and is never overwritten; choose another name.", at.display());
+                Err(RigError::new(Code::InvalidArgument, what))
+            }
+            Err((at, e)) => Err(files::failed(&at, "write", &e)),
+        }
+    }
+
+    /// Keeps a frame in memory; the oldest go when all take more than 256 MiB. The newest always stays.
+    pub fn remember(&self, image_id: &str, frame: Arc<Frame>) {
+        self.recent.lock().push(image_id, frame);
+    }
+
+    /// The frame of that image, if it is still in memory.
+    pub fn frame(&self, image_id: &str) -> Option<Arc<Frame>> {
+        self.recent.lock().frames.iter().find(|(id, _)| id == image_id).map(|(_, frame)| frame.clone())
+    }
+
+    /// A path as the client on its machine writes it (`[images] path_map`, whole folder names only; of
+    /// several prefixes the longest).
+    pub fn client_path(&self, path: &Path) -> String {
+        let fitting =
+            self.path_map.iter().filter_map(|(here, there)| Some((here, there, path.strip_prefix(here).ok()?)));
+        let Some((_, there, rest)) = fitting.max_by_key(|(here, ..)| here.components().count()) else {
+            return path.to_string_lossy().into_owned();
+        };
+        if rest.as_os_str().is_empty() {
+            return there.clone();
+        }
+        let separator = if there.contains('\\') { '\\' } else { '/' };
+        let mut mapped = there.trim_end_matches(['/', '\\']).to_owned();
+        for part in rest.components() {
+            mapped.push(separator);
+            mapped.push_str(&part.as_os_str().to_string_lossy());
+        }
+        mapped
+    }
+}
+
+/// Recent frames, the oldest first, within a bound of memory.
+#[derive(Debug)]
+struct Recent {
+    frames: VecDeque<(String, Arc<Frame>)>,
+    bytes: usize,
+    bound: usize,
+}
+
+impl Recent {
+    fn new(bound: usize) -> Recent {
+        Recent { frames: VecDeque::new(), bytes: 0, bound }
+    }
+
+    fn push(&mut self, id: &str, frame: Arc<Frame>) {
+        self.bytes += frame.pixels.bytes();
+        self.frames.push_back((id.to_owned(), frame));
+        while self.bytes > self.bound && self.frames.len() > 1 {
+            if let Some((_, oldest)) = self.frames.pop_front() {
+                self.bytes -= oldest.pixels.bytes();
+            }
+        }
+    }
+}
+
+fn documents() -> Result<PathBuf, RigError> {
+    let folder = directories::UserDirs::new()
+        .map(|dirs| dirs.document_dir().map_or_else(|| dirs.home_dir().join("Documents"), Path::to_path_buf));
+    folder.map(|dir| dir.join("steadyhand")).ok_or_else(no_home)
+}
+
+fn default_data() -> Result<PathBuf, RigError> {
+    if cfg!(windows) {
+        return documents();
+    }
+    directories::ProjectDirs::from("", "", "steadyhand").map(|dirs| dirs.data_dir().to_path_buf()).ok_or_else(no_home)
+}
+
+fn no_home() -> RigError {
+    let what =
+        "No home folder is known, so there is no place for files. Start with a data folder, or set [images] dir.";
+    RigError::new(Code::StorageFailed, what)
+}
+
+#[cfg(test)]
+mod tests;
