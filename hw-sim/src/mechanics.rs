@@ -8,6 +8,8 @@ pub(crate) struct Axis {
     cfg: AxisConfig,
     rng: fastrand::Rng,
     pulses: i64,
+    base_mm: f64,
+    steps: i64,
     motor_mm: f64,
     follower_mm: f64,
     carriage_mm: f64,
@@ -26,6 +28,8 @@ impl Axis {
             cfg,
             rng: fastrand::Rng::with_seed(seed),
             pulses: 0,
+            base_mm: start,
+            steps: 0,
             motor_mm: start,
             follower_mm: start,
             carriage_mm: start,
@@ -49,9 +53,9 @@ impl Axis {
             return;
         }
         let lost = self.losses(n.unsigned_abs());
-        let sign = if (n > 0) == self.cfg.invert { -1.0 } else { 1.0 };
-        let travel = (n.unsigned_abs() - lost) as f64 / self.cfg.steps_per_mm;
-        self.shift(sign * travel);
+        let done = (n.unsigned_abs() - lost) as i64;
+        self.steps += if (n > 0) == self.cfg.invert { -done } else { done };
+        self.follow();
     }
 
     fn losses(&mut self, n: u64) -> u64 {
@@ -62,10 +66,23 @@ impl Axis {
         (0..n).filter(|_| self.rng.f64() < p).count() as u64
     }
 
-    /// Moves the nut; the carriage follows through the backlash. A hard end stalls the motor.
+    /// Moves the nut without pulses.
     fn shift(&mut self, mm: f64) {
+        self.base_mm += mm;
+        self.follow();
+    }
+
+    /// Brings the nut to where the steps say; the carriage follows through the backlash. A hard end stalls the motor.
+    ///
+    /// The position is counted in whole steps from a base, so that it does not depend on how time was cut.
+    fn follow(&mut self) {
         let b = self.cfg.backlash_mm;
-        self.motor_mm = (self.motor_mm + mm).clamp(self.cfg.min_mm - b, self.cfg.max_mm);
+        let free = self.base_mm + self.steps as f64 / self.cfg.steps_per_mm;
+        self.motor_mm = free.clamp(self.cfg.min_mm - b, self.cfg.max_mm);
+        if self.motor_mm != free {
+            self.base_mm = self.motor_mm;
+            self.steps = 0;
+        }
         self.follower_mm =
             self.follower_mm.clamp(self.motor_mm, self.motor_mm + b).clamp(self.cfg.min_mm, self.cfg.max_mm);
         if self.cfg.lag_ms <= 0.0 {
@@ -186,6 +203,7 @@ impl Axis {
     pub(crate) fn push(&mut self, mm: f64) {
         let before = self.follower_mm;
         self.follower_mm = (before + mm).clamp(self.cfg.min_mm, self.cfg.max_mm);
+        self.base_mm += self.follower_mm - before;
         self.motor_mm += self.follower_mm - before;
         if self.cfg.lag_ms <= 0.0 {
             self.carriage_mm = self.follower_mm;

@@ -21,8 +21,8 @@ const BENCH: &str = r#"
 
 /// Positions in motion may differ by this much from the recording, whose clock was not exact; at rest after a known
 /// move they must not differ at all.
-const MPOS_MM: f64 = 0.5;
-const FEED_MM_PER_MIN: f64 = 75.0;
+const MPOS_MM: f64 = 0.15;
+const FEED_MM_PER_MIN: f64 = 15.0;
 
 fn text(entry: &Value, key: &str) -> String {
     entry[key].as_str().unwrap_or_else(|| panic!("{key} is missing in {entry}")).to_owned()

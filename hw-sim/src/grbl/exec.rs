@@ -32,6 +32,8 @@ pub(super) enum Action {
         feed: Feed,
         part: u8,
     },
+    /// The end of a probe's way without contact.
+    ProbeFailed,
     Pause,
     ProgramEnd,
     /// The EEPROM is being written: bytes that come in are lost.
@@ -277,6 +279,7 @@ impl Grbl {
             Action::Coolant(flood, mist) => {
                 if self.state != State::Check {
                     self.coolant = (flood, mist);
+                    (self.modal.flood, self.modal.mist) = (flood, mist);
                     self.cadence.ov = 0;
                 }
                 true
@@ -298,6 +301,12 @@ impl Grbl {
             Action::EepromEnd => expired(&mut self.eeprom_until, self.now),
             Action::Line { target, feed } => self.line_action(&target, feed),
             Action::Probe { target, feed, part } => return self.probe_action(&target, feed, part),
+            Action::ProbeFailed => {
+                self.probe = (self.machine_position(), false);
+                self.print("ALARM:5\r\n");
+                self.state = State::Alarm;
+                true
+            }
             Action::Pause => {
                 self.modal.program = None;
                 self.actions.pop_front();
@@ -416,21 +425,15 @@ impl Grbl {
         if self.state == State::Check {
             return true;
         }
-        let away = part >= 4;
-        if away {
+        // G38.4 and G38.5 move away from a contact, which must be closed at their start.
+        if part >= 4 {
             self.print("ALARM:4\r\n");
             self.state = State::Alarm;
             return true;
         }
         let mut rest = vec![Action::Line { target: *target, feed }, Action::Sync];
         if part == 2 {
-            rest.push(Action::Probe { target: *target, feed, part: 12 });
-        }
-        if part == 12 {
-            self.probe = (self.machine_position(), false);
-            self.print("ALARM:5\r\n");
-            self.state = State::Alarm;
-            return true;
+            rest.push(Action::ProbeFailed);
         }
         self.parser_mm = *target;
         for action in rest.into_iter().rev() {

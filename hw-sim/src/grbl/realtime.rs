@@ -122,13 +122,13 @@ impl Grbl {
                 self.cadence.ov = 0;
             }
             0xa0 if self.coolant_may_toggle() => {
-                self.modal.flood = !self.modal.flood;
-                self.coolant.0 = self.modal.flood;
+                self.coolant.0 = !self.coolant.0;
+                self.modal.flood = self.coolant.0;
                 self.cadence.ov = 0;
             }
             0xa1 if self.coolant_may_toggle() && self.dialect().mist => {
-                self.modal.mist = !self.modal.mist;
-                self.coolant.1 = self.modal.mist;
+                self.coolant.1 = !self.coolant.1;
+                self.modal.mist = self.coolant.1;
                 self.cadence.ov = 0;
             }
             _ => {}
