@@ -1,0 +1,195 @@
+//! One camera under the rig thread: settings, exposures and faults.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::stage::Note;
+use crate::devices::{Camera, CameraEvent, RawFrame};
+use crate::model::{CameraChange, CameraSettings, CameraStatus, Code, Fault, Name, Remedy, RigError, Time};
+
+/// What the camera does by our order.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Doing {
+    Nothing,
+    Setting,
+    Exposing,
+}
+
+pub(super) struct CameraUnit {
+    driver: Box<dyn Camera>,
+    doing: Doing,
+    pub(super) status: CameraStatus,
+    set: Option<Result<CameraSettings, RigError>>,
+    frame: Option<Result<RawFrame, RigError>>,
+    dead: bool,
+    events: Vec<CameraEvent>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl CameraUnit {
+    pub(super) fn new(name: &Name, driver: Box<dyn Camera>) -> CameraUnit {
+        let status = CameraStatus {
+            camera: name.clone(),
+            ready: false,
+            exposing: false,
+            fault: None,
+            settings: None,
+            identity: None,
+            link: driver.link(),
+        };
+        CameraUnit {
+            driver,
+            doing: Doing::Nothing,
+            status,
+            set: None,
+            frame: None,
+            dead: false,
+            events: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Ticks the driver and digests what it reports. Tells when it wants the next tick.
+    pub(super) fn tick(&mut self, now: Time) -> Time {
+        let mut wish = now + Duration::from_secs(60);
+        self.guarded(now, |d, events| wish = d.tick(now, events));
+        for event in std::mem::take(&mut self.events) {
+            self.digest(event, now);
+        }
+        if !self.dead {
+            self.status.link = self.driver.link();
+        }
+        self.status.exposing = self.doing == Doing::Exposing;
+        wish
+    }
+
+    fn guarded(&mut self, now: Time, call: impl FnOnce(&mut dyn Camera, &mut Vec<CameraEvent>)) {
+        if self.dead {
+            return;
+        }
+        let (driver, events) = (&mut self.driver, &mut self.events);
+        if catch_unwind(AssertUnwindSafe(|| call(driver.as_mut(), events))).is_err() {
+            self.dead = true;
+            let what = "Its driver failed and is not used any more.";
+            self.lose(Code::Internal, what, Remedy::Restart, now);
+        }
+    }
+
+    fn digest(&mut self, event: CameraEvent, now: Time) {
+        match event {
+            CameraEvent::Online(identity, settings) => {
+                self.notes.push(("connected", format!("{} {}", identity.model, identity.firmware)));
+                self.status.identity = Some(identity);
+                self.status.settings = Some(settings);
+                self.status.ready = true;
+                self.status.fault = None;
+            }
+            CameraEvent::Offline { code, what } => {
+                let known = self.status.fault.as_ref().is_some_and(|f| f.code == code && f.what == what);
+                if !known {
+                    self.notes.push(("lost", what.clone()));
+                    self.lose(code, &what, Remedy::Reconnect, now);
+                }
+            }
+            CameraEvent::Settings(settings) => {
+                self.status.settings = Some(settings.clone());
+                if self.doing == Doing::Setting {
+                    self.doing = Doing::Nothing;
+                    self.set = Some(Ok(settings));
+                }
+            }
+            CameraEvent::Frame(frame) => {
+                if self.doing == Doing::Exposing {
+                    self.doing = Doing::Nothing;
+                    self.frame = Some(Ok(*frame));
+                }
+            }
+            CameraEvent::Failed { code, what } => {
+                let error = self.error(code, &what);
+                self.notes.push(("fault", format!("[{code}] {what}")));
+                self.fail(error);
+            }
+        }
+    }
+
+    fn lose(&mut self, code: Code, what: &str, remedy: Remedy, now: Time) {
+        self.status.ready = false;
+        self.status.fault = Some(Fault { code, what: what.into(), at: now, remedy });
+        let error = self.error(code, what);
+        self.fail(error);
+    }
+
+    /// Ends what is under way.
+    fn fail(&mut self, error: RigError) {
+        match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Setting => self.set = Some(Err(error)),
+            Doing::Exposing => self.frame = Some(Err(error)),
+            Doing::Nothing => {}
+        }
+    }
+
+    fn error(&self, code: Code, what: &str) -> RigError {
+        RigError::new(code, format!("Camera {}: {what}", self.status.camera)).on(&self.status.camera)
+    }
+
+    fn ready(&self) -> Result<(), RigError> {
+        if !self.status.ready {
+            let why = self.status.fault.as_ref().map_or("It isn't connected yet.".into(), |f| f.what.clone());
+            return Err(self.error(Code::NotConnected, &why));
+        }
+        if self.doing != Doing::Nothing {
+            return Err(self.error(Code::Busy, "It is busy."));
+        }
+        Ok(())
+    }
+
+    /// Changes settings; [`CameraUnit::take_set`] tells the outcome.
+    pub(super) fn set(&mut self, change: &CameraChange, now: Time) -> Result<(), RigError> {
+        self.ready()?;
+        self.set = None;
+        self.doing = Doing::Setting;
+        self.guarded(now, |d, _| d.set(change, now));
+        Ok(())
+    }
+
+    /// Begins an exposure; [`CameraUnit::take_frame`] tells the outcome.
+    pub(super) fn shoot(&mut self, now: Time) -> Result<(), RigError> {
+        self.ready()?;
+        self.frame = None;
+        self.doing = Doing::Exposing;
+        self.guarded(now, |d, _| d.shoot(now));
+        Ok(())
+    }
+
+    /// Gives up an exposure.
+    pub(super) fn abort(&mut self, now: Time) {
+        if self.doing == Doing::Exposing {
+            self.doing = Doing::Nothing;
+            self.guarded(now, |d, _| d.abort(now));
+        }
+        self.frame = None;
+    }
+
+    pub(super) fn take_set(&mut self) -> Option<Result<CameraSettings, RigError>> {
+        self.set.take()
+    }
+
+    pub(super) fn take_frame(&mut self) -> Option<Result<RawFrame, RigError>> {
+        self.frame.take()
+    }
+
+    /// Acknowledges a fault that does not end by itself.
+    pub(super) fn recover(&mut self) -> Result<(), RigError> {
+        match &self.status.fault {
+            Some(f) if f.remedy != Remedy::ClearFault => Err(self.error(f.code, &f.what)),
+            _ => {
+                self.status.fault = None;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, now: Time) {
+        self.guarded(now, |d, _| d.close());
+    }
+}

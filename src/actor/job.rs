@@ -1,0 +1,476 @@
+//! A plan that runs: one step at a time, each judged on a reading of this moment and cleared right before its
+//! bytes go out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::camera::CameraUnit;
+use super::journal::Entry;
+use super::message::{Slot, Waiting};
+use super::stage::StageUnit;
+use crate::config::Rig;
+use crate::interlocks::{Leg, Panel};
+use crate::model::{
+    AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, Report, RigError, Shot, Snapshot, Time,
+};
+use crate::plans::{Next, Plan, Step};
+use crate::store::Written;
+use crate::units::Distance;
+
+/// How long a reading of this moment may take to come.
+const FRESH: Duration = Duration::from_millis(1500);
+/// How long the audit log may take to acknowledge a line.
+const AUDIT: Duration = Duration::from_secs(2);
+
+/// What a job needs of the rig thread while it is driven.
+pub(super) struct Bench<'a> {
+    pub(super) rig: &'a Rig,
+    pub(super) panel: &'a mut Panel,
+    pub(super) stages: &'a mut [StageUnit],
+    pub(super) cameras: &'a mut [CameraUnit],
+    /// Stages for which a stop is asked that has not been carried out yet.
+    pub(super) stop_pending: u64,
+    pub(super) simulated: &'a [bool],
+    pub(super) now: Time,
+}
+
+impl Bench<'_> {
+    fn stage(&self, name: &Name) -> Result<usize, RigError> {
+        let index = self.rig.stages.iter().position(|s| s.id == *name);
+        index.ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no stage {name}.")))
+    }
+
+    fn camera(&self, name: &Name) -> Result<usize, RigError> {
+        let index = self.rig.cameras.iter().position(|c| c.id == *name);
+        index.ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no camera {name}.")))
+    }
+
+    /// The state of this moment, for judging.
+    fn state(&self) -> Snapshot {
+        Snapshot {
+            at: self.now,
+            stages: self.stages.iter().map(|s| s.status.clone()).collect(),
+            cameras: self.cameras.iter().map(|c| c.status.clone()).collect(),
+            jobs: Vec::new(),
+            queued: 0,
+        }
+    }
+
+    fn positions(&self) -> Vec<AxisReading> {
+        self.stages.iter().flat_map(StageUnit::readings).collect()
+    }
+}
+
+/// Where a step stands.
+enum Stand {
+    /// The plan is asked next.
+    Ask,
+    /// A reading is awaited that was asked for at `since`, to judge this on.
+    Fresh { since: Time, then: Then },
+    /// A leg runs.
+    Leg { stage: usize, rest: VecDeque<Leg> },
+    /// Homing runs.
+    Home { stage: usize },
+    /// Standing still.
+    Settle { until: Time },
+    /// The camera takes its settings.
+    Set { camera: usize, shot: Shot },
+    /// Positions are read before the exposure.
+    Before { since: Time, camera: usize },
+    /// It exposes.
+    Exposing { camera: usize, asked_at: Time, before: Vec<AxisReading>, epochs: Vec<u64> },
+    /// Positions are read after it.
+    After { since: Time, frame: Box<Frame>, epochs: Vec<u64> },
+}
+
+enum Then {
+    Move(Move),
+    Leg { stage: usize, leg: Leg, rest: VecDeque<Leg> },
+    Home(Home),
+}
+
+/// A running plan.
+pub(super) struct Job {
+    pub(super) id: JobId,
+    pub(super) caller: Caller,
+    pub(super) title: String,
+    pub(super) uses: Vec<Name>,
+    pub(super) started: Time,
+    pub(super) doing: String,
+    plan: Box<dyn Plan>,
+    reply: Slot<Report>,
+    stand: Stand,
+    intent: Option<(Time, Entry)>,
+    moved: Moved,
+    began: Vec<AxisReading>,
+    frames: Vec<Arc<Frame>>,
+    /// Why it is to end; it does when what it moves stands still.
+    ending: Option<RigError>,
+}
+
+impl Job {
+    pub(super) fn new(
+        id: JobId,
+        plan: Box<dyn Plan>,
+        caller: Caller,
+        reply: Slot<Report>,
+        intent: Entry,
+        now: Time,
+    ) -> Job {
+        Job {
+            id,
+            caller,
+            title: plan.title(),
+            uses: plan.uses(),
+            started: now,
+            doing: "starting".into(),
+            plan,
+            reply,
+            stand: Stand::Ask,
+            intent: Some((now, intent)),
+            moved: Moved::No,
+            began: Vec::new(),
+            frames: Vec::new(),
+            ending: None,
+        }
+    }
+
+    /// Whether its caller is gone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.reply.waiting() == Waiting::Lost
+    }
+
+    /// Asks it to end: what it moves is stopped, and it ends when that stands still.
+    pub(super) fn end(&mut self, why: RigError, bench: &mut Bench<'_>) {
+        if self.ending.is_some() {
+            return;
+        }
+        match &self.stand {
+            Stand::Leg { stage, .. } | Stand::Home { stage } => {
+                bench.stages[*stage].abandon(why.clone(), bench.now);
+            }
+            Stand::Exposing { camera, .. } => bench.cameras[*camera].abort(bench.now),
+            _ => {}
+        }
+        self.ending = Some(why);
+    }
+
+    /// Answers its caller.
+    pub(super) fn answer(&mut self, result: Result<Report, RigError>) {
+        self.reply.answer(result);
+    }
+
+    /// Carries it on as far as it goes now. `Some` when it has ended.
+    pub(super) fn drive(&mut self, bench: &mut Bench<'_>) -> Option<Result<Report, RigError>> {
+        // A step that ends may be followed by one that begins in the same pass; a plan without end may not
+        // hold the pass up.
+        for _ in 0..16 {
+            match self.step(bench) {
+                Ok(Flow::Wait) => return None,
+                Ok(Flow::Again) => {}
+                Ok(Flow::Done) => return Some(Ok(self.report(bench))),
+                Err(e) => {
+                    let moved = merge(self.moved, e.moved);
+                    return Some(Err(e.moved(moved)));
+                }
+            }
+        }
+        None
+    }
+
+    fn report(&mut self, bench: &Bench<'_>) -> Report {
+        let mine = |name: &Name| self.uses.contains(name);
+        Report {
+            moved: self.moved,
+            stages: bench.stages.iter().map(|s| &s.status).filter(|s| mine(&s.stage)).cloned().collect(),
+            began: std::mem::take(&mut self.began),
+            frames: std::mem::take(&mut self.frames),
+            took: bench.now.since(self.started),
+        }
+    }
+
+    fn step(&mut self, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        let moving = matches!(self.stand, Stand::Leg { .. } | Stand::Home { .. });
+        if let Some(why) = &self.ending
+            && !moving
+        {
+            return Err(why.clone());
+        }
+        match std::mem::replace(&mut self.stand, Stand::Ask) {
+            Stand::Ask => self.ask(bench),
+            Stand::Fresh { since, then } => self.fresh(since, then, bench),
+            Stand::Leg { stage, rest } => self.leg(stage, rest, bench),
+            Stand::Home { stage } => match bench.stages[stage].take_outcome() {
+                None => self.wait(Stand::Home { stage }),
+                Some(outcome) => self.outcome(outcome),
+            },
+            Stand::Settle { until } if bench.now < until => self.wait(Stand::Settle { until }),
+            Stand::Settle { .. } => Ok(Flow::Again),
+            Stand::Set { camera, shot } => match bench.cameras[camera].take_set() {
+                None => self.wait(Stand::Set { camera, shot }),
+                Some(set) => {
+                    set?;
+                    self.before(camera, bench)
+                }
+            },
+            Stand::Before { since, camera } => self.shoot(since, camera, bench),
+            Stand::Exposing { camera, asked_at, before, epochs } => {
+                self.exposed(camera, asked_at, before, epochs, bench)
+            }
+            Stand::After { since, frame, epochs } => self.framed(since, frame, epochs, bench),
+        }
+    }
+
+    fn wait(&mut self, stand: Stand) -> Result<Flow, RigError> {
+        self.stand = stand;
+        Ok(Flow::Wait)
+    }
+
+    fn outcome(&mut self, outcome: Result<Moved, RigError>) -> Result<Flow, RigError> {
+        match outcome {
+            Ok(moved) => {
+                self.moved = merge(self.moved, moved);
+                Ok(Flow::Again)
+            }
+            // The reason for which it was stopped is what its caller asks for.
+            Err(e) => match self.ending.take() {
+                Some(why) if e.code == why.code || e.code == Code::Stopped => Err(why.moved(e.moved)),
+                _ => Err(e),
+            },
+        }
+    }
+
+    fn ask(&mut self, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        // The audit line precedes the motion.
+        if let Some((since, entry)) = &self.intent {
+            match entry.written() {
+                Written::Yes => self.intent = None,
+                Written::Pending if bench.now.since(*since) < AUDIT => return self.wait(Stand::Ask),
+                Written::Pending | Written::Failed => {
+                    let what = "The audit log could not be written, and nothing moves without it.";
+                    return Err(RigError::new(Code::StorageFailed, what));
+                }
+            }
+        }
+        let state = bench.state();
+        match self.plan.next(bench.rig, &state) {
+            Next::Done => Ok(Flow::Done),
+            Next::Step(step) => {
+                self.doing = step.words();
+                self.begin(step, bench)
+            }
+        }
+    }
+
+    fn begin(&mut self, step: Step, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        let now = bench.now;
+        match step {
+            Step::Move(m) => {
+                let stage = bench.stage(&m.stage)?;
+                bench.stages[stage].poll(now);
+                self.wait(Stand::Fresh { since: now, then: Then::Move(m) })
+            }
+            Step::Home(h) => {
+                let stage = bench.stage(&h.stage)?;
+                bench.stages[stage].poll(now);
+                self.wait(Stand::Fresh { since: now, then: Then::Home(h) })
+            }
+            Step::Settle(time) => self.wait(Stand::Settle { until: now + time }),
+            Step::Shoot(shot) => {
+                let camera = bench.camera(&shot.camera)?;
+                if shot.change.is_empty() {
+                    return self.before(camera, bench);
+                }
+                bench.cameras[camera].set(&shot.change, now)?;
+                self.wait(Stand::Set { camera, shot })
+            }
+        }
+    }
+
+    fn fresh(&mut self, since: Time, then: Then, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        let stage = match &then {
+            Then::Move(m) => bench.stage(&m.stage)?,
+            Then::Leg { stage, .. } => *stage,
+            Then::Home(h) => bench.stage(&h.stage)?,
+        };
+        // Without a new reading it is judged on the old one, and refused where that is too old.
+        let online = bench.stages[stage].status.identity.is_some() && bench.stages[stage].status.link.open;
+        if online && !bench.stages[stage].read_since(since) && bench.now.since(since) < FRESH {
+            if bench.now.since(since) > FRESH / 3 {
+                bench.stages[stage].poll(bench.now);
+            }
+            return self.wait(Stand::Fresh { since, then });
+        }
+        // A stop that was asked for but not seen yet comes first.
+        if bench.stop_pending & (1 << stage) != 0 {
+            return self.wait(Stand::Fresh { since, then });
+        }
+        let state = bench.state();
+        match then {
+            Then::Move(m) => {
+                let rules = bench.panel.rules().clone();
+                let verdict = rules.judge_move(&m, &state, bench.now)?;
+                if let Some(refused) = Option::<RigError>::from(&verdict) {
+                    return Err(refused.on(&m.stage));
+                }
+                let resolved = rules.resolve(&m, &state)?;
+                let ids: Vec<&Name> = resolved.from.iter().map(|(n, _)| n).collect();
+                self.began = bench.stages[stage].readings().into_iter().filter(|r| ids.contains(&&r.id.axis)).collect();
+                let mut legs: VecDeque<Leg> = resolved.legs.into();
+                bench.stages[stage].remember_start(resolved.from);
+                match legs.pop_front() {
+                    Some(leg) => self.start_leg(stage, leg, legs, &state, bench),
+                    None => Ok(Flow::Again),
+                }
+            }
+            Then::Leg { stage, leg, rest } => self.start_leg(stage, leg, rest, &state, bench),
+            Then::Home(h) => {
+                self.began = bench.stages[stage].readings();
+                let cleared = bench.panel.clear_home(&h, &state, bench.now)?;
+                bench.stages[stage].home(cleared, bench.now)?;
+                self.moved = Moved::Yes;
+                self.wait(Stand::Home { stage })
+            }
+        }
+    }
+
+    fn start_leg(
+        &mut self,
+        stage: usize,
+        leg: Leg,
+        rest: VecDeque<Leg>,
+        state: &Snapshot,
+        bench: &mut Bench<'_>,
+    ) -> Result<Flow, RigError> {
+        let name = bench.rig.stages[stage].id.clone();
+        let cleared = bench.panel.clear_leg(&name, &leg, state, bench.now)?;
+        // Less than half a step is no motion, and a controller might answer it in its own way.
+        let nothing = cleared.order().axes.iter().all(|a| {
+            let half = bench.stages[stage].step(a.index).in_base() / 2.0;
+            (a.to - a.from).abs() < Distance::base(half).unwrap_or_default()
+        });
+        if nothing {
+            return self.next_leg(stage, rest, bench);
+        }
+        bench.stages[stage].go(cleared, bench.now)?;
+        self.wait(Stand::Leg { stage, rest })
+    }
+
+    fn leg(&mut self, stage: usize, rest: VecDeque<Leg>, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        let Some(outcome) = bench.stages[stage].take_outcome() else {
+            return self.wait(Stand::Leg { stage, rest });
+        };
+        self.outcome(outcome)?;
+        self.next_leg(stage, rest, bench)
+    }
+
+    fn next_leg(&mut self, stage: usize, mut rest: VecDeque<Leg>, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        let Some(leg) = rest.pop_front() else { return Ok(Flow::Again) };
+        bench.stages[stage].poll(bench.now);
+        self.wait(Stand::Fresh { since: bench.now, then: Then::Leg { stage, leg, rest } })
+    }
+
+    // ---- exposures ----------------------------------------------------------------------------------------
+
+    fn before(&mut self, camera: usize, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        for stage in bench.stages.iter_mut() {
+            stage.poll(bench.now);
+        }
+        self.wait(Stand::Before { since: bench.now, camera })
+    }
+
+    /// Whether every stage that is there has been read since.
+    fn all_read(since: Time, bench: &Bench<'_>) -> bool {
+        let late = bench.now.since(since) >= FRESH;
+        late || bench.stages.iter().all(|s| !s.status.link.open || s.status.identity.is_none() || s.read_since(since))
+    }
+
+    fn shoot(&mut self, since: Time, camera: usize, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        if !Self::all_read(since, bench) {
+            return self.wait(Stand::Before { since, camera });
+        }
+        bench.cameras[camera].shoot(bench.now)?;
+        let epochs = bench.stages.iter().map(|s| s.status.epoch.0).collect();
+        self.wait(Stand::Exposing { camera, asked_at: bench.now, before: bench.positions(), epochs })
+    }
+
+    fn exposed(
+        &mut self,
+        camera: usize,
+        asked_at: Time,
+        before: Vec<AxisReading>,
+        epochs: Vec<u64>,
+        bench: &mut Bench<'_>,
+    ) -> Result<Flow, RigError> {
+        let Some(taken) = bench.cameras[camera].take_frame() else {
+            return self.wait(Stand::Exposing { camera, asked_at, before, epochs });
+        };
+        let raw = taken.map_err(|e| e.moved(self.moved))?;
+        for stage in bench.stages.iter_mut() {
+            stage.poll(bench.now);
+        }
+        let frame = Frame {
+            camera: bench.rig.cameras[camera].id.clone(),
+            pixels: raw.pixels,
+            significant_bits: raw.significant_bits,
+            settings: raw.settings,
+            sequence: raw.sequence,
+            asked_at,
+            received_at: bench.now,
+            before,
+            after: Vec::new(),
+            moved_during: Moved::Unknown,
+            simulated: bench.simulated[camera],
+        };
+        self.wait(Stand::After { since: bench.now, frame: Box::new(frame), epochs })
+    }
+
+    fn framed(
+        &mut self,
+        since: Time,
+        mut frame: Box<Frame>,
+        epochs: Vec<u64>,
+        bench: &mut Bench<'_>,
+    ) -> Result<Flow, RigError> {
+        if !Self::all_read(since, bench) {
+            return self.wait(Stand::After { since, frame, epochs });
+        }
+        frame.after = bench.positions();
+        frame.moved_during = moved_during(&frame, &epochs, since, bench);
+        self.frames.push(Arc::new(*frame));
+        Ok(Flow::Again)
+    }
+}
+
+/// Two readings around an exposure prove a motion; that there was none they prove only when nothing was
+/// ordered in between either and each stage was read on both sides.
+fn moved_during(frame: &Frame, epochs: &[u64], since: Time, bench: &Bench<'_>) -> Moved {
+    let displaced = frame.before.iter().zip(&frame.after).any(|(a, b)| {
+        let (Some(a), Some(b)) = (a.position, b.position) else { return false };
+        a != b
+    });
+    let in_motion = bench.stages.iter().any(|s| s.status.activity.is_motion());
+    if displaced || in_motion {
+        return Moved::Yes;
+    }
+    let same_state = bench.stages.iter().map(|s| s.status.epoch.0).eq(epochs.iter().copied());
+    let all_known = frame.after.iter().chain(&frame.before).all(|r| r.position.is_some());
+    let all_read = bench.stages.iter().all(|s| s.read_since(since));
+    if same_state && all_known && all_read { Moved::No } else { Moved::Unknown }
+}
+
+enum Flow {
+    Wait,
+    Again,
+    Done,
+}
+
+/// What two parts of a plan moved together.
+fn merge(a: Moved, b: Moved) -> Moved {
+    match (a, b) {
+        (Moved::Unknown, _) | (_, Moved::Unknown) => Moved::Unknown,
+        (Moved::Yes, _) | (_, Moved::Yes) => Moved::Yes,
+        (Moved::No, Moved::No) => Moved::No,
+    }
+}

@@ -1,0 +1,760 @@
+//! One stage under the rig thread: what its driver reports becomes status, trust, faults and the outcome of
+//! the motion in progress.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::motion::{AxisFacts, MotionWatch, Seen, StillWatch};
+use crate::config;
+use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
+use crate::interlocks::{Cleared, Drive, HomeDrive};
+use crate::model::{
+    Activity, AxisReading, AxisStatus, Code, Epoch, Fault, Moved, Name, Remedy, RigError, Source, StageStatus,
+    StopBy, Time, Trust,
+};
+use crate::units::{Distance, Position};
+
+/// How often a resting stage is read.
+const POLL_IDLE: Duration = Duration::from_millis(400);
+/// How often one that homes or is being stopped.
+const POLL_BUSY: Duration = Duration::from_millis(40);
+/// How long a stop may take until the controller is reset instead.
+const STOP_GRACE: Duration = Duration::from_millis(1500);
+/// How long after its start a stop is given up as not confirmed.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// How long the bytes of a stop may wait for room before that is told.
+const STOP_ROOM: Duration = Duration::from_millis(100);
+/// Taken for an axis that doesn't tell its step size: GRBL reports three decimals.
+const RESOLUTION: f64 = 0.001;
+/// How much faster than its limit a counter may seem to go before it isn't believed: readings have jitter.
+const JUMP: f64 = 2.0;
+
+/// What the stage does by our order.
+enum Doing {
+    Nothing,
+    Moving(Box<MotionWatch>),
+    Homing { since: Time, until: Time, axes: Vec<usize>, homed: Option<StillWatch> },
+    Stopping(Stopping),
+}
+
+struct Stopping {
+    since: Time,
+    watch: StillWatch,
+    /// What the motion's caller is told.
+    cause: Option<RigError>,
+    handed: bool,
+    halted: bool,
+}
+
+/// A line for the audit log: kind and words.
+pub(super) type Note = (&'static str, String);
+
+pub(super) struct StageUnit {
+    driver: Box<dyn Stage>,
+    config: config::Stage,
+    facts: StageFacts,
+    doing: Doing,
+    /// How the last motion ended, until the job takes it.
+    outcome: Option<Result<Moved, RigError>>,
+    pub(super) status: StageStatus,
+    last: Option<Reading>,
+    last_at: Time,
+    /// A reading that can't be: believed only if the next one agrees.
+    suspect: bool,
+    next_poll: Time,
+    wish: Time,
+    /// The driver panicked and is never called again.
+    dead: bool,
+    recovering: Option<bool>,
+    events: Vec<StageEvent>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl StageUnit {
+    pub(super) fn new(config: &config::Stage, driver: Box<dyn Stage>, source: Source, epoch: Epoch) -> StageUnit {
+        let axes = config
+            .axes
+            .iter()
+            .map(|a| AxisStatus {
+                axis: a.id.axis.clone(),
+                position: None,
+                trust: Trust::Unknown,
+                source,
+                target: None,
+                at_limit: false,
+            })
+            .collect();
+        let status = StageStatus {
+            stage: config.id.clone(),
+            activity: Activity::Connecting,
+            fault: None,
+            stopped_by: None,
+            axes,
+            epoch,
+            read_at: None,
+            came_from: None,
+            identity: None,
+            link: driver.link(),
+        };
+        StageUnit {
+            driver,
+            config: config.clone(),
+            facts: StageFacts::default(),
+            doing: Doing::Nothing,
+            outcome: None,
+            status,
+            last: None,
+            last_at: Time::ZERO,
+            suspect: false,
+            next_poll: Time::ZERO,
+            wish: Time::ZERO,
+            dead: false,
+            recovering: None,
+            events: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    // ---- the worker's pass --------------------------------------------------------------------------------
+
+    /// Ticks the driver if it is due, and digests what it reports. Tells when it wants the next tick.
+    pub(super) fn tick(&mut self, now: Time) -> Time {
+        if self.dead {
+            return now + Duration::from_secs(60);
+        }
+        let online = !matches!(self.status.activity, Activity::Offline | Activity::Connecting);
+        if online && now >= self.next_poll {
+            self.guarded(|d, _| d.poll(now));
+            self.next_poll = now + self.poll_every(now);
+        }
+        let mut wish = now;
+        self.guarded(|d, events| wish = d.tick(now, events));
+        for event in std::mem::take(&mut self.events) {
+            self.digest(event, now);
+        }
+        self.by_the_clock(now);
+        self.status.link = if self.dead { self.status.link.clone() } else { self.driver.link() };
+        self.wish = if online { wish.min(self.next_poll) } else { wish };
+        self.wish.max(now + Duration::from_micros(200))
+    }
+
+    /// Calls the driver; a panic in it is a fault of this device, and it is never called again.
+    fn guarded(&mut self, call: impl FnOnce(&mut dyn Stage, &mut Vec<StageEvent>)) {
+        if self.dead {
+            return;
+        }
+        let (driver, events) = (&mut self.driver, &mut self.events);
+        if catch_unwind(AssertUnwindSafe(|| call(driver.as_mut(), events))).is_err() {
+            self.dead = true;
+            self.fault(Code::Internal, "Its driver failed and is not used any more.".into(), Remedy::Restart, self.last_at);
+            self.distrust("its driver failed");
+            self.end(Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown)));
+            self.status.activity = Activity::Offline;
+        }
+    }
+
+    fn poll_every(&self, now: Time) -> Duration {
+        match &self.doing {
+            Doing::Nothing => POLL_IDLE,
+            Doing::Moving(watch) => watch.poll_every(now),
+            Doing::Homing { .. } | Doing::Stopping(_) => POLL_BUSY,
+        }
+    }
+
+    /// Asks for a reading now.
+    pub(super) fn poll(&mut self, now: Time) {
+        self.guarded(|d, _| d.poll(now));
+        self.next_poll = now + self.poll_every(now);
+    }
+
+    /// Whether the newest reading was asked for at `since` or later.
+    pub(super) fn read_since(&self, since: Time) -> bool {
+        self.status.read_at.is_some_and(|t| t >= since) && !self.suspect
+    }
+
+    // ---- orders -------------------------------------------------------------------------------------------
+
+    /// Starts a leg. The driver has its bytes when this returns.
+    pub(super) fn go(&mut self, order: Cleared<'_, Drive>, now: Time) -> Result<(), RigError> {
+        let drive = order.order().clone();
+        let began: Vec<Option<Position>> = self.status.axes.iter().map(|a| a.position).collect();
+        self.outcome = None;
+        let mut sent = Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown));
+        self.guarded(|d, _| sent = d.go(order, now));
+        sent.map_err(|e| e.on(&self.config.id))?;
+        let expected = self.expected(&drive);
+        let watch = MotionWatch::new(drive, self.axis_facts(), began, expected, now);
+        for (index, axis) in self.status.axes.iter_mut().enumerate() {
+            axis.target = watch.target(index);
+        }
+        self.doing = Doing::Moving(Box::new(watch));
+        self.set_activity(Activity::Moving);
+        self.bump();
+        self.next_poll = now + Duration::from_millis(20);
+        Ok(())
+    }
+
+    /// Starts homing.
+    pub(super) fn home(&mut self, order: Cleared<'_, HomeDrive>, now: Time) -> Result<(), RigError> {
+        let home = order.order().clone();
+        self.outcome = None;
+        let mut sent = Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown));
+        self.guarded(|d, _| sent = d.home(order, now));
+        sent.map_err(|e| e.on(&self.config.id))?;
+        // Until the reference is found nothing is known of where the axes are.
+        let axes = if home.axes.is_empty() { (0..self.status.axes.len()).collect() } else { home.axes };
+        for i in &axes {
+            self.status.axes[*i].trust = Trust::Unknown;
+        }
+        self.doing = Doing::Homing { since: now, until: now + home.timeout, axes, homed: None };
+        self.set_activity(Activity::Homing);
+        self.bump();
+        Ok(())
+    }
+
+    /// Remembers where a motion begins, for `go_back`.
+    pub(super) fn remember_start(&mut self, places: Vec<(Name, Position)>) {
+        self.status.came_from = Some(places);
+    }
+
+    /// Stops by somebody's order, and latches. Needs nothing; the bytes go out first.
+    pub(super) fn stop(&mut self, by: StopBy, now: Time) {
+        let cause = self.error(Code::Stopped, "It was stopped.", Moved::Unknown);
+        self.halt_motion(Some(cause), now);
+        // A person's stop is never made lighter by another.
+        if self.status.stopped_by != Some(StopBy::Person) {
+            self.status.stopped_by = Some(by);
+        }
+        self.bump();
+    }
+
+    /// Stops the motion in progress, if there is one, without latching.
+    pub(super) fn abandon(&mut self, cause: RigError, now: Time) {
+        if matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. }) {
+            self.halt_motion(Some(cause), now);
+        }
+    }
+
+    fn halt_motion(&mut self, cause: Option<RigError>, now: Time) {
+        let mut handed = false;
+        self.guarded(|d, _| handed = d.stop(now));
+        let had_motion = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. });
+        if self.status.activity == Activity::Offline || self.dead {
+            return;
+        }
+        if matches!(self.doing, Doing::Homing { .. }) {
+            self.distrust("homing was stopped");
+        }
+        let cause = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Stopping(s) => s.cause,
+            Doing::Moving(_) | Doing::Homing { .. } => cause,
+            Doing::Nothing => None,
+        };
+        self.doing = Doing::Stopping(Stopping { since: now, watch: StillWatch::new(now), cause, handed, halted: false });
+        if self.status.activity != Activity::Connecting {
+            self.set_activity(Activity::Stopping);
+        }
+        self.next_poll = now;
+        if had_motion {
+            self.bump();
+        }
+    }
+
+    /// The end of the motion in progress, once.
+    pub(super) fn take_outcome(&mut self) -> Option<Result<Moved, RigError>> {
+        self.outcome.take()
+    }
+
+    /// Whether nothing runs here by our order.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.doing, Doing::Nothing)
+    }
+
+    /// Releases stop and fault, and the controller's lock. `Ok(true)`: done; `Ok(false)`: the controller is
+    /// asked, and [`StageUnit::recovered`] tells.
+    pub(super) fn recover(&mut self, now: Time) -> Result<bool, RigError> {
+        if self.status.stopped_by == Some(StopBy::Person) {
+            let what = format!("Stage {} was stopped by a person, and only a person releases that.", self.config.id);
+            return Err(self.error(Code::NotPermitted, &what, Moved::No));
+        }
+        if let Some(fault) = &self.status.fault
+            && fault.remedy != Remedy::ClearFault
+        {
+            let what = match fault.remedy {
+                Remedy::Reconnect => format!("{} It ends by itself when the device answers again.", fault.what),
+                _ => format!("{} Only a restart of the program ends it.", fault.what),
+            };
+            return Err(self.error(fault.code, &what, Moved::No));
+        }
+        if !self.is_free() {
+            let what = format!("Stage {} is still {}.", self.config.id, self.status.activity.word());
+            return Err(self.error(Code::Busy, &what, Moved::No));
+        }
+        let stuck = self.last.as_ref().is_some_and(|r| matches!(r.motion, MotionState::Locked | MotionState::Held(_)));
+        let alarm = self.status.fault.as_ref().is_some_and(|f| f.code == Code::Alarm);
+        if stuck || alarm {
+            self.recovering = Some(false);
+            self.guarded(|d, _| d.recover(now));
+            return Ok(false);
+        }
+        self.release();
+        Ok(true)
+    }
+
+    fn release(&mut self) {
+        self.status.fault = None;
+        self.status.stopped_by = None;
+        self.bump();
+    }
+
+    /// How the controller's part of a recovery ended.
+    pub(super) fn recovered(&mut self) -> Option<Result<(), RigError>> {
+        match self.recovering {
+            Some(true) => {
+                self.recovering = None;
+                Some(Ok(()))
+            }
+            None => Some(Err(self.error(Code::Alarm, "The controller could not be unlocked.", Moved::No))),
+            Some(false) => None,
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.guarded(|d, _| d.close());
+    }
+
+    // ---- what the driver reports --------------------------------------------------------------------------
+
+    fn digest(&mut self, event: StageEvent, now: Time) {
+        match event {
+            StageEvent::Online(facts) => self.online(facts, now),
+            StageEvent::Offline { code, what } => self.offline(code, what, now),
+            StageEvent::Reading(reading) => self.read(reading, now),
+            StageEvent::Accepted => {
+                if let Doing::Moving(watch) = &mut self.doing {
+                    watch.accept(now);
+                }
+            }
+            StageEvent::Refused { code, what } => {
+                let what = format!("The controller refused: {what}.");
+                self.note("refused", what.clone());
+                match &self.doing {
+                    Doing::Moving(_) => self.end(Err(self.error(code, &what, Moved::No))),
+                    Doing::Homing { .. } => self.end(Err(self.error(code, &what, Moved::No))),
+                    Doing::Stopping(_) | Doing::Nothing => {}
+                }
+            }
+            StageEvent::Unanswered { what } => {
+                let cause = self.error(Code::NotResponding, &what, Moved::Unknown);
+                self.note("fault", what);
+                self.abandon(cause, now);
+            }
+            StageEvent::Homed => {
+                if let Doing::Homing { homed, .. } = &mut self.doing {
+                    *homed = Some(StillWatch::new(now));
+                    self.poll(now);
+                }
+            }
+            StageEvent::HomingFailed { what } => {
+                self.distrust("homing failed");
+                let what = format!("Homing failed: {what}.");
+                self.note("fault", what.clone());
+                self.end(Err(self.error(Code::HomingFailed, &what, Moved::Yes)));
+            }
+            StageEvent::Alarm { what, position_lost } => {
+                if position_lost {
+                    self.distrust(&what);
+                }
+                self.fault(Code::Alarm, what.clone(), Remedy::ClearFault, now);
+                self.end_motion(Code::Alarm, &what);
+            }
+            StageEvent::PositionLost { what } => self.distrust(&what),
+            StageEvent::Astray { what } => {
+                self.fault(Code::WrongDirection, what.clone(), Remedy::ClearFault, now);
+                let cause = self.error(Code::WrongDirection, &what, Moved::Yes);
+                self.abandon(cause, now);
+            }
+            StageEvent::Reset { what } => {
+                self.distrust(&what);
+                self.fault(Code::ControllerReset, what.clone(), Remedy::ClearFault, now);
+                self.end_motion(Code::ControllerReset, &what);
+                self.set_activity(Activity::Connecting);
+            }
+            StageEvent::Recovered => {
+                if self.recovering.is_some() {
+                    self.recovering = Some(true);
+                    self.release();
+                    // What it says from now on counts.
+                    self.poll(now);
+                }
+            }
+            StageEvent::NotRecovered { what } => {
+                self.recovering = None;
+                self.note("fault", format!("It could not be unlocked: {what}"));
+            }
+            StageEvent::Note(what) => self.note("note", what),
+        }
+    }
+
+    fn online(&mut self, facts: StageFacts, now: Time) {
+        self.note("connected", format!("{} {}", facts.identity.model, facts.identity.firmware));
+        self.status.identity = Some(facts.identity.clone());
+        self.facts = facts;
+        if self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Reconnect) {
+            self.status.fault = None;
+        }
+        self.last = None;
+        self.status.read_at = None;
+        self.doing = Doing::Nothing;
+        self.set_activity(Activity::Idle);
+        self.bump();
+        self.poll(now);
+    }
+
+    fn offline(&mut self, code: Code, what: String, now: Time) {
+        // A port that can't be opened is told again at each attempt: the same is noted once.
+        let known = self.status.activity == Activity::Offline
+            && self.status.fault.as_ref().is_some_and(|f| f.code == code && f.what == what);
+        if known {
+            return;
+        }
+        self.note("lost", what.clone());
+        self.distrust(&what);
+        for axis in &mut self.status.axes {
+            axis.position = None;
+        }
+        self.status.read_at = None;
+        self.last = None;
+        self.recovering = None;
+        let moving = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. } | Doing::Stopping(_));
+        self.fault(code, what.clone(), Remedy::Reconnect, now);
+        if moving {
+            let what = format!("{what} Whether it stopped is not known.");
+            self.end(Err(self.error(code, &what, Moved::Unknown)));
+        }
+        self.doing = Doing::Nothing;
+        self.set_activity(Activity::Offline);
+    }
+
+    fn read(&mut self, reading: Reading, now: Time) {
+        if self.jumped(&reading, now) && !self.suspect {
+            // Once can be a damaged line that happens to be well formed: ask again before believing it.
+            self.suspect = true;
+            self.poll(now);
+            return;
+        }
+        if std::mem::take(&mut self.suspect) && self.jumped(&reading, now) {
+            let what = "its counter jumped further than the axis can have moved";
+            self.note("fault", format!("Its counter jumped further than the axis can have moved: {:?} after {:?}.",
+                self.show(&reading.positions), self.last.as_ref().map(|r| self.show(&r.positions))));
+            self.distrust(what);
+        }
+        let limits_before: Vec<bool> = self.status.axes.iter().map(|a| a.at_limit).collect();
+        for (i, axis) in self.status.axes.iter_mut().enumerate() {
+            axis.position = reading.positions.get(i).copied().flatten();
+            axis.at_limit = reading.at_limit.get(i).copied().unwrap_or(false);
+        }
+        if self.status.axes.iter().map(|a| a.at_limit).ne(limits_before) {
+            self.bump();
+        }
+        self.status.read_at = Some(reading.asked_at);
+        match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Nothing => self.read_at_rest(&reading, now),
+            Doing::Moving(mut watch) => {
+                let seen = watch.read(&reading, now);
+                self.doing = Doing::Moving(watch);
+                self.seen(seen, now);
+            }
+            Doing::Homing { since, until, axes, homed } => self.read_homing(&reading, since, until, axes, homed),
+            Doing::Stopping(mut stopping) => {
+                let still = stopping.watch.read(&reading);
+                self.doing = Doing::Stopping(stopping);
+                if still {
+                    self.stands();
+                }
+            }
+        }
+        self.last = Some(reading);
+        self.last_at = now;
+    }
+
+    /// Nobody ordered a motion; what does the controller do?
+    fn read_at_rest(&mut self, reading: &Reading, now: Time) {
+        let was = self.status.activity;
+        match &reading.motion {
+            MotionState::Idle | MotionState::Locked => self.set_activity(Activity::Idle),
+            MotionState::Moving | MotionState::Homing => {
+                // A knob, another program, or an order that was given up as lost.
+                self.set_activity(Activity::Moving);
+                if was == Activity::Idle {
+                    self.note("note", "It moves, though not by an order from here.".into());
+                    self.bump();
+                }
+            }
+            MotionState::Held(word) => {
+                self.set_activity(Activity::Idle);
+                if self.status.fault.is_none() && self.recovering.is_none() {
+                    let what = format!("The controller is in \"{word}\" and takes no motion.");
+                    self.fault(Code::Alarm, what, Remedy::ClearFault, now);
+                }
+            }
+        }
+        if was == Activity::Moving && self.status.activity == Activity::Idle {
+            self.bump();
+        }
+    }
+
+    fn read_homing(
+        &mut self,
+        reading: &Reading,
+        since: Time,
+        until: Time,
+        axes: Vec<usize>,
+        mut homed: Option<StillWatch>,
+    ) {
+        let still = homed.as_mut().is_some_and(|w| w.read(reading)) && reading.motion == MotionState::Idle;
+        self.doing = Doing::Homing { since, until, axes: axes.clone(), homed };
+        if still && axes.iter().all(|i| self.status.axes[*i].position.is_some()) {
+            for i in axes {
+                self.status.axes[i].trust = Trust::Referenced;
+            }
+            self.note("reference", "It found its reference.".into());
+            self.end(Ok(Moved::Yes));
+        }
+    }
+
+    fn seen(&mut self, seen: Seen, now: Time) {
+        match seen {
+            Seen::Going => {}
+            Seen::Arrived => self.end(Ok(Moved::Yes)),
+            Seen::Failed(code, what) => {
+                let moved = match &self.doing {
+                    Doing::Moving(w) if w.has_moved() => Moved::Yes,
+                    _ => Moved::Unknown,
+                };
+                self.note("fault", format!("[{code}] {what}"));
+                if code == Code::Stalled {
+                    self.distrust("it stalled");
+                }
+                if matches!(code, Code::Stalled | Code::WrongDirection | Code::Alarm | Code::Faulted) {
+                    let code = if code == Code::Faulted { Code::Alarm } else { code };
+                    self.fault(code, what.clone(), Remedy::ClearFault, now);
+                }
+                let cause = self.error(code, &what, moved);
+                self.abandon(cause, now);
+            }
+        }
+    }
+
+    /// Standstill after a stop is confirmed.
+    fn stands(&mut self) {
+        let Doing::Stopping(stopping) = std::mem::replace(&mut self.doing, Doing::Nothing) else { return };
+        let took = self.status.read_at.map_or(Duration::ZERO, |t| t.since(stopping.since));
+        self.note("stopped", format!("It stands still, {} ms after the stop.", took.as_millis()));
+        if self.status.fault.as_ref().is_some_and(|f| matches!(f.code, Code::StopNotSent | Code::StopNotConfirmed)) {
+            self.status.fault = None;
+        }
+        let result = stopping.cause.map(Err);
+        self.finish(result);
+    }
+
+    // ---- what the clock says ------------------------------------------------------------------------------
+
+    fn by_the_clock(&mut self, now: Time) {
+        match &mut self.doing {
+            Doing::Nothing => {}
+            Doing::Moving(watch) => {
+                let seen = watch.tick(now);
+                self.seen(seen, now);
+            }
+            Doing::Homing { until, since, .. } => {
+                if now > *until + POLL_IDLE {
+                    let what = format!("Homing was not over after {:.0} s.", now.since(*since).as_secs_f64());
+                    self.note("fault", what.clone());
+                    let cause = self.error(Code::HomingFailed, &what, Moved::Yes);
+                    self.abandon(cause, now);
+                }
+            }
+            Doing::Stopping(_) => self.carry_stop_on(now),
+        }
+    }
+
+    fn carry_stop_on(&mut self, now: Time) {
+        let Doing::Stopping(stopping) = &mut self.doing else { return };
+        let since = now.since(stopping.since);
+        let (mut handed, mut halted) = (stopping.handed, stopping.halted);
+        if !handed {
+            self.guarded(|d, _| handed = d.stop(now));
+        }
+        if handed && !halted && since > STOP_GRACE {
+            halted = true;
+            self.note("stop", "It does not come to rest by an ordinary stop; the controller is reset.".into());
+            self.guarded(|d, _| handed = d.halt(now));
+        }
+        let not_sent = !handed && since > STOP_ROOM;
+        if not_sent && self.status.fault.as_ref().is_none_or(|f| f.code != Code::StopNotSent) {
+            let what = "STOP NOT SENT: the connection takes no bytes. The axes may still move. Use the emergency stop.";
+            self.fault(Code::StopNotSent, what.into(), Remedy::ClearFault, now);
+        }
+        let given_up = since > STOP_LIMIT;
+        if let Doing::Stopping(stopping) = &mut self.doing {
+            (stopping.handed, stopping.halted) = (handed, halted);
+            if !given_up {
+                return;
+            }
+        }
+        let Doing::Stopping(stopping) = std::mem::replace(&mut self.doing, Doing::Nothing) else { return };
+        let code = if stopping.handed { Code::StopNotConfirmed } else { Code::StopNotSent };
+        let what = if stopping.handed {
+            "The stop was sent, but standstill could not be confirmed. The axes may still move. Use the emergency stop."
+        } else {
+            "STOP NOT SENT: the connection takes no bytes. The axes may still move. Use the emergency stop."
+        };
+        self.distrust("a stop was not confirmed");
+        self.fault(code, what.into(), Remedy::ClearFault, now);
+        let result = stopping.cause.map(|_| Err(self.error(code, what, Moved::Unknown)));
+        self.finish(result);
+    }
+
+    // ---- small things -------------------------------------------------------------------------------------
+
+    /// The motion in progress is over because of something that the controller said.
+    fn end_motion(&mut self, code: Code, what: &str) {
+        match &self.doing {
+            Doing::Moving(w) => {
+                let moved = if w.has_moved() { Moved::Yes } else { Moved::Unknown };
+                self.end(Err(self.error(code, what, moved)));
+            }
+            Doing::Homing { .. } => self.end(Err(self.error(code, what, Moved::Yes))),
+            Doing::Stopping(_) | Doing::Nothing => {}
+        }
+    }
+
+    fn end(&mut self, result: Result<Moved, RigError>) {
+        self.doing = Doing::Nothing;
+        self.finish(Some(result));
+    }
+
+    fn finish(&mut self, result: Option<Result<Moved, RigError>>) {
+        if result.is_some() {
+            self.outcome = result;
+        }
+        for axis in &mut self.status.axes {
+            axis.target = None;
+        }
+        if self.status.activity.is_motion() {
+            self.set_activity(Activity::Idle);
+        }
+        self.bump();
+    }
+
+    fn set_activity(&mut self, activity: Activity) {
+        self.status.activity = activity;
+    }
+
+    fn bump(&mut self) {
+        self.status.epoch.0 += 1;
+    }
+
+    fn distrust(&mut self, why: &str) {
+        if self.status.axes.iter().any(|a| a.trust != Trust::Unknown) {
+            self.note("trust", format!("Its position is not believed any more: {why}"));
+        }
+        for axis in &mut self.status.axes {
+            axis.trust = Trust::Unknown;
+        }
+        self.bump();
+    }
+
+    fn fault(&mut self, code: Code, what: String, remedy: Remedy, now: Time) {
+        self.note("fault", format!("[{code}] {what}"));
+        // What needs more to end is not covered up by what needs less.
+        let keep = self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Restart);
+        if !keep {
+            self.status.fault = Some(Fault { code, what, at: now, remedy });
+        }
+        self.bump();
+    }
+
+    fn note(&mut self, kind: &'static str, what: String) {
+        self.notes.push((kind, what));
+    }
+
+    fn error(&self, code: Code, what: &str, moved: Moved) -> RigError {
+        let what = if what.starts_with("Stage ") { what.to_owned() } else { format!("Stage {}: {what}", self.config.id) };
+        RigError::new(code, what).on(&self.config.id).moved(moved)
+    }
+
+    fn show(&self, positions: &[Option<Position>]) -> Vec<String> {
+        let units = self.config.axes.iter().map(|a| a.unit);
+        positions
+            .iter()
+            .zip(units)
+            .map(|(p, u)| p.map_or("unknown".into(), |p| format!("{} {u}", crate::units::plain(p.to(u)))))
+            .collect()
+    }
+
+    fn axis_facts(&self) -> Vec<AxisFacts> {
+        self.config
+            .axes
+            .iter()
+            .enumerate()
+            .map(|(i, a)| AxisFacts {
+                id: a.id.clone(),
+                unit: a.unit,
+                tolerance: a.tolerance,
+                resolution: self.resolution(i),
+            })
+            .collect()
+    }
+
+    /// The smallest change of an axis that a reading can show.
+    pub(super) fn resolution(&self, index: usize) -> Distance {
+        let floor = Distance::base(RESOLUTION).unwrap_or_default();
+        self.facts.resolution.get(index).copied().flatten().map_or(floor, |r| r.max(floor))
+    }
+
+    /// The smallest step of an axis.
+    pub(super) fn step(&self, index: usize) -> Distance {
+        let fallback = Distance::base(RESOLUTION / 10.0).unwrap_or_default();
+        self.facts.resolution.get(index).copied().flatten().unwrap_or(fallback)
+    }
+
+    /// How long a leg takes at the slower of the rig's and the controller's speeds.
+    fn expected(&self, drive: &Drive) -> Duration {
+        let slowest = drive
+            .axes
+            .iter()
+            .filter_map(|a| {
+                let own = self.facts.max_speed.get(a.index).copied().flatten()?;
+                (a.to - a.from).duration_at(own)
+            })
+            .max()
+            .unwrap_or_default();
+        drive.duration.max(slowest)
+    }
+
+    /// Whether a reading is further from the last than the axes can have gone.
+    fn jumped(&self, reading: &Reading, now: Time) -> bool {
+        if matches!(self.doing, Doing::Homing { .. }) {
+            return false;
+        }
+        let Some(last) = &self.last else { return false };
+        // The last reading may be as old as its question, and the new one as young as its answer.
+        let time = now.since(last.asked_at);
+        self.config.axes.iter().enumerate().any(|(i, axis)| {
+            let (Some(a), Some(b)) = (last.positions[i], reading.positions[i]) else { return false };
+            let own = self.facts.max_speed.get(i).copied().flatten().map_or(axis.max_speed, |v| v.max(axis.max_speed));
+            let possible = Distance::base(own.over(time).in_base() * JUMP).unwrap_or_default();
+            (b - a).abs() > possible + axis.tolerance
+        })
+    }
+
+    /// The axes' positions for keeping with a frame or a report.
+    pub(super) fn readings(&self) -> Vec<AxisReading> {
+        let pairs = self.status.axes.iter().zip(&self.config.axes);
+        pairs
+            .map(|(s, c)| AxisReading { id: c.id.clone(), position: s.position, unit: c.unit, trust: s.trust })
+            .collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! The shell around the worker: one named OS thread with a clock, which sleeps between passes. The only place
+//! that waits.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::handle::{Clock, RigHandle};
+use super::journal::Journal;
+use super::sync::{Shared, orders, wake};
+use super::worker::Worker;
+use crate::config::Rig;
+use crate::devices::Devices;
+use crate::interlocks::Rules;
+use crate::model::{Epoch, Snapshot};
+
+/// A worker with the handle on it, not yet running: tests drive the passes themselves.
+pub fn assemble(
+    rig: &Arc<Rig>,
+    mut devices: Devices,
+    journal: Box<dyn Journal>,
+    clock: Clock,
+    epoch: Epoch,
+) -> (RigHandle, Worker, Sleeper) {
+    let rules = Arc::new(Rules::new(rig.clone(), std::mem::take(&mut devices.traits)));
+    let (outbox, inbox) = orders();
+    let (waker, sleep) = wake();
+    let shared = Shared::new();
+    let (publish, published) = watch::channel(Arc::new(Snapshot::default()));
+    let worker = Worker::new(rules.clone(), devices, inbox, shared.clone(), publish, journal, epoch);
+    let handle = RigHandle { orders: outbox, wake: waker, shared, published, rules, clock };
+    (handle, worker, Sleeper(sleep))
+}
+
+/// What the rig thread sleeps on.
+pub struct Sleeper(super::sync::Sleep);
+
+/// Starts the rig thread.
+///
+/// # Errors
+/// When the operating system gives no thread.
+pub fn spawn(
+    rig: &Arc<Rig>,
+    devices: Devices,
+    journal: Box<dyn Journal>,
+    epoch: Epoch,
+) -> io::Result<(RigHandle, JoinHandle<()>)> {
+    let clock = Clock::start();
+    let (handle, mut worker, sleeper) = assemble(rig, devices, journal, clock.clone(), epoch);
+    // The first state is there before the first caller.
+    worker.pass(clock.now());
+    let thread = std::thread::Builder::new().name("rig".into()).spawn(move || {
+        while !worker.is_done() {
+            let next = worker.pass(clock.now());
+            let rest = next.since(clock.now()).max(Duration::from_micros(100));
+            // Without a caller left nobody could order anything, but motion in progress still needs its end:
+            // whoever drops the last handle has called shutdown before.
+            if !worker.is_done() && !sleeper.0.wait(rest) {
+                break;
+            }
+        }
+    })?;
+    Ok((handle, thread))
+}

@@ -1,0 +1,510 @@
+//! The rig thread's work, one pass at a time: stops, links, jobs, then new orders. It has no clock and never
+//! waits; the thread around it does both.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::camera::CameraUnit;
+use super::job::{Bench, Job};
+use super::journal::Journal;
+use super::message::{Command, Envelope, Slot, Waiting};
+use super::stage::StageUnit;
+use super::sync::{Inbox, Pending, QUEUE, Shared};
+use crate::config::Rig;
+use crate::devices::{self, Devices};
+use crate::interlocks::{Panel, Rules};
+use crate::model::{
+    CameraSettings, Code, Epoch, Event, JobId, JobState, JobStatus, Moved, Name, RigError, Snapshot, StopBy, Time,
+};
+
+/// Ended jobs that are remembered.
+const REMEMBERED: usize = 100;
+/// The longest sleep between passes.
+const NAP: Duration = Duration::from_millis(250);
+/// How soon a running job is looked at again when no device says so.
+const JOB: Duration = Duration::from_millis(20);
+/// How long a shutdown waits for standstill.
+const FAREWELL: Duration = Duration::from_secs(4);
+/// How long a controller may take to unlock.
+const RECOVERY: Duration = Duration::from_secs(8);
+
+struct Recovery {
+    stage: usize,
+    until: Time,
+    reply: Slot<()>,
+}
+
+struct Setting {
+    camera: usize,
+    reply: Slot<CameraSettings>,
+}
+
+/// A cancel that waits for standstill.
+struct Cancelling {
+    job: JobId,
+    reply: Slot<()>,
+}
+
+/// The rig thread's state.
+pub struct Worker {
+    rig: Arc<Rig>,
+    panel: Panel,
+    stages: Vec<StageUnit>,
+    cameras: Vec<CameraUnit>,
+    simulated: Vec<bool>,
+    inbox: Inbox<Envelope>,
+    waiting: VecDeque<Envelope>,
+    shared: Arc<Shared>,
+    publish: watch::Sender<Arc<Snapshot>>,
+    journal: Box<dyn Journal>,
+    jobs: Vec<Job>,
+    ended: VecDeque<Arc<JobStatus>>,
+    recoveries: Vec<Recovery>,
+    settings: Vec<Setting>,
+    cancelling: Vec<Cancelling>,
+    closing: Option<(Time, Slot<()>)>,
+    done: bool,
+}
+
+impl Worker {
+    pub(super) fn new(
+        rules: Arc<Rules>,
+        devices: Devices,
+        inbox: Inbox<Envelope>,
+        shared: Arc<Shared>,
+        publish: watch::Sender<Arc<Snapshot>>,
+        journal: Box<dyn Journal>,
+        epoch: Epoch,
+    ) -> Worker {
+        let rig = rules.rig().clone();
+        let sources = devices.sources.iter();
+        let stages = rig.stages.iter().zip(devices.stages).zip(sources);
+        let stages = stages.map(|((config, driver), source)| StageUnit::new(config, driver, *source, epoch)).collect();
+        let cameras = rig.cameras.iter().zip(devices.cameras).map(|(c, d)| CameraUnit::new(&c.id, d)).collect();
+        let simulated =
+            rig.cameras.iter().map(|c| devices::driver(&c.driver).is_some_and(|d| d.simulated)).collect();
+        Worker {
+            rig,
+            panel: Panel::new(rules),
+            stages,
+            cameras,
+            simulated,
+            inbox,
+            waiting: VecDeque::new(),
+            shared,
+            publish,
+            journal,
+            jobs: Vec::new(),
+            ended: VecDeque::new(),
+            recoveries: Vec::new(),
+            settings: Vec::new(),
+            cancelling: Vec::new(),
+            closing: None,
+            done: false,
+        }
+    }
+
+    /// Whether the thread is to end.
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// One pass. Never waits; tells when the next is due.
+    pub fn pass(&mut self, now: Time) -> Time {
+        let stops = self.stops(now);
+        let mut next = now + NAP;
+        for i in 0..self.stages.len() {
+            next = next.min(self.stages[i].tick(now));
+        }
+        for i in 0..self.cameras.len() {
+            next = next.min(self.cameras[i].tick(now));
+        }
+        self.lost_callers(now);
+        self.jobs(now);
+        self.ends(now);
+        self.orders(now);
+        self.notes();
+        self.publish(now);
+        self.shared.stops.done(stops);
+        if self.closing.is_some() || !self.jobs.is_empty() || !self.waiting.is_empty() || !self.recoveries.is_empty() {
+            next = next.min(now + JOB);
+        }
+        next
+    }
+
+    // ---- stops --------------------------------------------------------------------------------------------
+
+    /// All stop bytes go out first; then queue and jobs are emptied.
+    fn stops(&mut self, now: Time) -> Pending {
+        let pending = self.shared.stops.look();
+        if pending.all() == 0 {
+            return pending;
+        }
+        for i in 0..self.stages.len() {
+            if let Some(by) = pending.by(i) {
+                self.stages[i].stop(by, now);
+            }
+        }
+        let named: Vec<Name> =
+            (0..self.stages.len()).filter(|i| pending.by(*i).is_some()).map(|i| self.rig.stages[i].id.clone()).collect();
+        let everything = named.len() == self.stages.len();
+        let by = (0..64).find_map(|i| pending.by(i)).unwrap_or(StopBy::Program);
+        let list = named.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+        let by_word = format!("{by:?}").to_lowercase();
+        self.event("stop", None, None, format!("Stop of {list} by {by_word}."), BTreeMap::new());
+        let hit = |uses: &[Name]| everything || uses.iter().any(|n| named.contains(n));
+        let stopped = RigError::new(Code::Stopped, format!("It was stopped by {by_word}."));
+        while let Some(order) = self.inbox.take() {
+            self.waiting.push_back(order);
+        }
+        let (dropped, kept): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|e| matches!(&e.command, Command::Run { plan, .. } if hit(&plan.uses())));
+        self.waiting = kept;
+        for order in dropped {
+            self.drop_order(order, &stopped);
+        }
+        self.with_jobs(now, |job, bench| {
+            if hit(&job.uses) {
+                job.end(stopped.clone(), bench);
+            }
+        });
+        pending
+    }
+
+    fn lost_callers(&mut self, now: Time) {
+        let lost = RigError::new(Code::Cancelled, "Its caller took it back or is gone.");
+        self.with_jobs(now, |job, bench| {
+            if job.is_lost() {
+                job.end(lost.clone(), bench);
+            }
+        });
+    }
+
+    // ---- jobs ---------------------------------------------------------------------------------------------
+
+    fn with_jobs(&mut self, now: Time, mut act: impl FnMut(&mut Job, &mut Bench<'_>)) {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        let mut bench = Bench {
+            rig: &self.rig,
+            panel: &mut self.panel,
+            stages: &mut self.stages,
+            cameras: &mut self.cameras,
+            stop_pending: self.shared.stops.pending(),
+            simulated: &self.simulated,
+            now,
+        };
+        for job in &mut jobs {
+            act(job, &mut bench);
+        }
+        self.jobs = jobs;
+    }
+
+    fn jobs(&mut self, now: Time) {
+        let mut over = Vec::new();
+        self.with_jobs(now, |job, bench| {
+            if let Some(result) = job.drive(bench) {
+                over.push((job.id, result));
+            }
+        });
+        for (id, result) in over {
+            let Some(i) = self.jobs.iter().position(|j| j.id == id) else { continue };
+            let mut job = self.jobs.remove(i);
+            let (state, what, moved) = match &result {
+                Ok(report) => (JobState::Done(report.clone()), "done".to_owned(), report.moved),
+                Err(e) => (JobState::Failed(e.clone()), format!("[{}] {}", e.code, e.what), e.moved),
+            };
+            let facts = [
+                ("job", id.to_string().into()),
+                ("moved", moved.to_string().into()),
+                ("took_ms", u64::try_from(now.since(job.started).as_millis()).unwrap_or(u64::MAX).into()),
+                ("positions", self.positions_of(&job.uses)),
+            ];
+            let caller = job.caller.id.to_string();
+            let device = job.uses.first().cloned();
+            self.event("outcome", device, Some(caller), format!("{}: {what}", job.title), facts.into());
+            self.ended.push_back(Arc::new(JobStatus {
+                id,
+                title: job.title.clone(),
+                caller: job.caller.clone(),
+                started: job.started,
+                state,
+                doing: String::new(),
+            }));
+            while self.ended.len() > REMEMBERED {
+                self.ended.pop_front();
+            }
+            // The state that the answer speaks of is there before the answer.
+            self.publish(now);
+            job.answer(result);
+        }
+    }
+
+    fn positions_of(&self, devices: &[Name]) -> serde_json::Value {
+        let axes = self.stages.iter().filter(|s| devices.contains(&s.status.stage)).flat_map(StageUnit::readings);
+        axes.map(|r| {
+            let value = r.position.map(|p| crate::units::rounded(p.to(r.unit)));
+            (format!("{}_{}", r.id, r.unit), value.map_or(serde_json::Value::Null, Into::into))
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+    }
+
+    // ---- things that end later ----------------------------------------------------------------------------
+
+    fn ends(&mut self, now: Time) {
+        for mut r in std::mem::take(&mut self.recoveries) {
+            let late = RigError::new(Code::NotResponding, "The controller did not say that it is unlocked.");
+            match self.stages[r.stage].recovered() {
+                Some(outcome) => r.reply.answer(outcome),
+                None if now > r.until => r.reply.answer(Err(late)),
+                None => self.recoveries.push(r),
+            }
+        }
+        for mut s in std::mem::take(&mut self.settings) {
+            match self.cameras[s.camera].take_set() {
+                Some(outcome) => s.reply.answer(outcome),
+                None => self.settings.push(s),
+            }
+        }
+        let running: Vec<JobId> = self.jobs.iter().map(|j| j.id).collect();
+        for mut c in std::mem::take(&mut self.cancelling) {
+            if running.contains(&c.job) {
+                self.cancelling.push(c);
+            } else {
+                c.reply.answer(Ok(()));
+            }
+        }
+        self.close_down(now);
+    }
+
+    fn close_down(&mut self, now: Time) {
+        let Some((since, _)) = &self.closing else { return };
+        let still = self.stages.iter().all(StageUnit::is_free) && self.jobs.is_empty();
+        if !still && now.since(*since) < FAREWELL {
+            return;
+        }
+        let restless: Vec<String> =
+            self.stages.iter().filter(|s| !s.is_free()).map(|s| s.status.stage.to_string()).collect();
+        for stage in &mut self.stages {
+            stage.close();
+        }
+        for camera in &mut self.cameras {
+            camera.close(now);
+        }
+        self.event("shutdown", None, None, "The rig thread ends.".into(), BTreeMap::new());
+        if let Some((_, mut reply)) = self.closing.take() {
+            reply.answer(if restless.is_empty() {
+                Ok(())
+            } else {
+                let what = format!("Standstill of {} could not be confirmed.", restless.join(", "));
+                Err(RigError::new(Code::StopNotConfirmed, what).moved(Moved::Unknown))
+            });
+        }
+        self.done = true;
+    }
+
+    // ---- orders -------------------------------------------------------------------------------------------
+
+    fn orders(&mut self, now: Time) {
+        while self.waiting.len() < QUEUE {
+            let Some(order) = self.inbox.take() else { break };
+            self.waiting.push_back(order);
+        }
+        let mut claimed: Vec<Name> = self.jobs.iter().flat_map(|j| j.uses.clone()).collect();
+        for order in std::mem::take(&mut self.waiting) {
+            if let Some(kept) = self.order(order, &mut claimed, now) {
+                self.waiting.push_back(kept);
+            }
+        }
+    }
+
+    /// Takes one order, or gives it back when it must wait for its devices.
+    fn order(&mut self, order: Envelope, claimed: &mut Vec<Name>, now: Time) -> Option<Envelope> {
+        if self.closing.is_some() {
+            self.drop_order(order, &RigError::new(Code::ShuttingDown, "The server is shutting down."));
+            return None;
+        }
+        if now > order.deadline && !matches!(order.command, Command::Shutdown { .. }) {
+            let what = "It waited too long for its turn and was dropped.";
+            self.drop_order(order, &RigError::new(Code::Expired, what));
+            return None;
+        }
+        let Envelope { deadline, caller, command } = order;
+        match command {
+            Command::Run { reply, .. } if reply.waiting() == Waiting::Lost => None,
+            Command::Run { job, plan, reply } => {
+                let uses = plan.uses();
+                let taken = uses.iter().any(|n| claimed.contains(n)) || self.is_setting(&uses);
+                claimed.extend(uses.iter().cloned());
+                if taken {
+                    return Some(Envelope { deadline, caller, command: Command::Run { job, plan, reply } });
+                }
+                self.run(job, plan, reply, caller, now);
+                None
+            }
+            Command::Cancel { job, mut reply } => {
+                if !self.jobs.iter().any(|j| j.id == job) {
+                    reply.answer(Err(RigError::new(Code::NotFound, format!("No job {job} is running."))));
+                    return None;
+                }
+                let why = RigError::new(Code::Cancelled, "It was cancelled.");
+                self.with_jobs(now, |j, bench| {
+                    if j.id == job {
+                        j.end(why.clone(), bench);
+                    }
+                });
+                self.cancelling.push(Cancelling { job, reply });
+                None
+            }
+            Command::Set { camera, change, mut reply } => {
+                if claimed.contains(&camera) {
+                    return Some(Envelope { deadline, caller, command: Command::Set { camera, change, reply } });
+                }
+                match self.rig.cameras.iter().position(|c| c.id == camera) {
+                    None => reply.answer(Err(RigError::new(Code::NotFound, format!("This rig has no camera {camera}.")))),
+                    Some(i) => match self.cameras[i].set(&change, now) {
+                        Ok(()) => self.settings.push(Setting { camera: i, reply }),
+                        Err(e) => reply.answer(Err(e)),
+                    },
+                }
+                None
+            }
+            Command::Recover { device, reply } => {
+                self.recover(&device, reply, &caller.id, now);
+                None
+            }
+            Command::Shutdown { reply } => {
+                self.begin_shutdown(reply, now);
+                None
+            }
+        }
+    }
+
+    fn is_setting(&self, uses: &[Name]) -> bool {
+        self.settings.iter().any(|s| uses.contains(&self.rig.cameras[s.camera].id))
+    }
+
+    fn run(
+        &mut self,
+        job: JobId,
+        plan: Box<dyn crate::plans::Plan>,
+        mut reply: Slot<crate::model::Report>,
+        caller: crate::model::Caller,
+        now: Time,
+    ) {
+        let uses = plan.uses();
+        let facts = [("job", job.to_string().into()), ("client", caller.client.clone().into())];
+        let event = Event {
+            kind: "intent",
+            device: uses.first().cloned(),
+            caller: Some(caller.id.to_string()),
+            what: plan.title(),
+            facts: facts.into(),
+        };
+        match self.journal.append(event) {
+            Some(intent) => self.jobs.push(Job::new(job, plan, caller, reply, intent, now)),
+            None => {
+                let why = self.journal.failing().map_or(String::new(), |w| format!(" {w}"));
+                let what = format!("The audit log takes no lines, and nothing moves without it.{why}");
+                reply.answer(Err(RigError::new(Code::StorageFailed, what)));
+            }
+        }
+    }
+
+    fn recover(&mut self, device: &Name, mut reply: Slot<()>, caller: &Name, now: Time) {
+        self.event("clear_fault", Some(device.clone()), Some(caller.to_string()), "Asked to clear.".into(), BTreeMap::new());
+        if let Some(i) = self.rig.stages.iter().position(|s| s.id == *device) {
+            match self.stages[i].recover(now) {
+                Ok(true) => reply.answer(Ok(())),
+                Ok(false) => self.recoveries.push(Recovery { stage: i, until: now + RECOVERY, reply }),
+                Err(e) => reply.answer(Err(e)),
+            }
+        } else if let Some(i) = self.rig.cameras.iter().position(|c| c.id == *device) {
+            reply.answer(self.cameras[i].recover());
+        } else {
+            reply.answer(Err(RigError::new(Code::NotFound, format!("This rig has no device {device}."))));
+        }
+    }
+
+    fn begin_shutdown(&mut self, reply: Slot<()>, now: Time) {
+        let why = RigError::new(Code::ShuttingDown, "The server is shutting down.");
+        self.with_jobs(now, |job, bench| job.end(why.clone(), bench));
+        for stage in &mut self.stages {
+            stage.abandon(why.clone(), now);
+        }
+        self.closing = Some((now, reply));
+    }
+
+    fn drop_order(&mut self, order: Envelope, why: &RigError) {
+        match order.command {
+            Command::Run { mut reply, plan, .. } => {
+                let caller = order.caller.id.to_string();
+                self.event("dropped", None, Some(caller), format!("{}: {}", plan.title(), why.what), BTreeMap::new());
+                reply.answer(Err(why.clone()));
+            }
+            Command::Set { mut reply, .. } => reply.answer(Err(why.clone())),
+            Command::Cancel { mut reply, .. } | Command::Recover { mut reply, .. } | Command::Shutdown { mut reply } => {
+                reply.answer(Err(why.clone()));
+            }
+        }
+    }
+
+    // ---- telling ------------------------------------------------------------------------------------------
+
+    fn event(
+        &mut self,
+        kind: &'static str,
+        device: Option<Name>,
+        caller: Option<String>,
+        what: String,
+        facts: BTreeMap<&'static str, serde_json::Value>,
+    ) {
+        // What can't be logged here is no reason to stop; the intent of the next motion is.
+        let _ = self.journal.append(Event { kind, device, caller, what, facts });
+    }
+
+    fn notes(&mut self) {
+        let mut all = Vec::new();
+        for s in &mut self.stages {
+            all.extend(s.notes.drain(..).map(|(kind, what)| (kind, s.status.stage.clone(), what)));
+        }
+        for c in &mut self.cameras {
+            all.extend(c.notes.drain(..).map(|(kind, what)| (kind, c.status.camera.clone(), what)));
+        }
+        for (kind, device, what) in all {
+            tracing::info!(%device, kind, "{what}");
+            self.event(kind, Some(device), None, what, BTreeMap::new());
+        }
+    }
+
+    fn publish(&mut self, now: Time) {
+        let running = self.jobs.iter().map(|j| {
+            Arc::new(JobStatus {
+                id: j.id,
+                title: j.title.clone(),
+                caller: j.caller.clone(),
+                started: j.started,
+                state: JobState::Running,
+                doing: j.doing.clone(),
+            })
+        });
+        let fresh = Snapshot {
+            at: now,
+            stages: self.stages.iter().map(|s| s.status.clone()).collect(),
+            cameras: self.cameras.iter().map(|c| c.status.clone()).collect(),
+            jobs: self.ended.iter().cloned().chain(running).collect(),
+            queued: self.waiting.len(),
+        };
+        self.publish.send_if_modified(|old| {
+            let same = Snapshot { at: old.at, ..fresh.clone() } == **old;
+            if !same {
+                *old = Arc::new(fresh);
+            }
+            !same
+        });
+    }
+}
