@@ -327,6 +327,11 @@ impl Bench {
         self.slot(device).is_some_and(|s| s.port.plugged)
     }
 
+    /// How often the device's cable has been pulled, so that a replug between two looks is not missed.
+    pub fn unplugs(&self, device: &str) -> u64 {
+        self.slot(device).map_or(0, |s| s.port.unplugs)
+    }
+
     /// The host opens the port: a controller with `dtr_resets` restarts.
     pub fn open(&mut self, device: &str) {
         if let Some(s) = self.slot_mut(device)

@@ -30,6 +30,7 @@ pub(crate) struct Port {
     received: Vec<(Duration, u8)>,
     written: Vec<(Duration, u8)>,
     pub(crate) plugged: bool,
+    pub(crate) unplugs: u64,
     pub(crate) silent: bool,
     pub(crate) drop_next: usize,
     pub(crate) garble_next: usize,
@@ -52,6 +53,7 @@ impl Port {
             received: Vec::new(),
             written: Vec::new(),
             plugged: true,
+            unplugs: 0,
             silent: false,
             drop_next: 0,
             garble_next: 0,
@@ -179,6 +181,7 @@ impl Port {
 
     pub(crate) fn unplug(&mut self) {
         self.plugged = false;
+        self.unplugs += 1;
         self.outgoing.clear();
         self.incoming.clear();
         self.at_line_start = true;

@@ -272,5 +272,4 @@ fn a_frame_is_made_fast_enough_for_a_live_view() {
     }
     // Generous: a busy machine, perhaps without optimisation.
     assert!(started.elapsed() < Duration::from_secs(5), "{:?} a frame", started.elapsed() / 5);
-    println!("{:?} a frame", started.elapsed() / 5);
 }

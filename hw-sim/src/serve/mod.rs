@@ -64,6 +64,7 @@ struct Connected {
     device: String,
     line: Box<dyn Line>,
     plugged: bool,
+    unplugs: u64,
 }
 
 struct State {
@@ -178,7 +179,8 @@ impl Running {
                 _ => Box::new(tcp::TcpLine::new(&shared, &device.id)?),
             };
             announce(&options, &device.id, &line.path())?;
-            shared.lock().lines.push(Connected { device: device.id.clone(), line, plugged: true });
+            let unplugs = shared.lock().bench.unplugs(&device.id);
+            shared.lock().lines.push(Connected { device: device.id.clone(), line, plugged: true, unplugs });
         }
         running.control.serve(&shared)?;
         shared.spawn("clock", move |shared| run_clock(shared, &options))?;
@@ -275,14 +277,16 @@ fn run_clock(shared: &Arc<Shared>, options: &Options) {
         let mut waiting = false;
         for connected in lines.iter_mut() {
             let device = &connected.device;
-            let plugged = bench.plugged(device);
-            if plugged != connected.plugged {
-                connected.plugged = plugged;
-                if !plugged {
-                    connected.line.cut();
-                } else if let Err(e) =
-                    connected.line.restore(shared).and_then(|()| announce(options, device, &connected.line.path()))
-                {
+            let (plugged, unplugs) = (bench.plugged(device), bench.unplugs(device));
+            if unplugs != connected.unplugs {
+                connected.unplugs = unplugs;
+                connected.plugged = false;
+                connected.line.cut();
+            }
+            if plugged && !connected.plugged {
+                connected.plugged = true;
+                let restored = connected.line.restore(shared);
+                if let Err(e) = restored.and_then(|()| announce(options, device, &connected.line.path())) {
                     eprintln!("hw-sim: {device} could not be plugged in again: {e}");
                 }
             }

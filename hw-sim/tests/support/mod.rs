@@ -5,66 +5,66 @@ use std::time::Duration;
 
 use hw_sim::{Bench, Fault};
 
-pub struct Host {
-    pub bench: Bench,
+pub(crate) struct Host {
+    pub(crate) bench: Bench,
     ms: u64,
 }
 
 impl Host {
-    pub fn new(bench: Bench) -> Host {
+    pub(crate) fn new(bench: Bench) -> Host {
         Host { bench, ms: 0 }
     }
 
     /// The microscope, booted.
-    pub fn booted() -> Host {
+    pub(crate) fn booted() -> Host {
         let mut host = Host::new(Bench::microscope(7));
         host.pass(2000);
         host
     }
 
-    pub fn homed() -> Host {
+    pub(crate) fn homed() -> Host {
         let mut host = Host::booted();
         assert!(host.ask("$H\n", 15_000).ends_with("ok\r\n"));
         host
     }
 
     /// Lets time pass and returns what the stage said meanwhile.
-    pub fn pass(&mut self, ms: u64) -> String {
+    pub(crate) fn pass(&mut self, ms: u64) -> String {
         self.ms += ms;
         self.bench.advance(Duration::from_millis(self.ms));
         String::from_utf8_lossy(&self.bench.read("scope")).into_owned()
     }
 
-    pub fn ask(&mut self, line: &str, ms: u64) -> String {
+    pub(crate) fn ask(&mut self, line: &str, ms: u64) -> String {
         self.send(line.as_bytes());
         self.pass(ms)
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         assert_eq!(self.bench.write("scope", bytes), bytes.len());
     }
 
-    pub fn x(&self) -> f64 {
+    pub(crate) fn x(&self) -> f64 {
         self.bench.carriage_mm("scope", "x")
     }
 
-    pub fn fault(&mut self, fault: Fault) {
+    pub(crate) fn fault(&mut self, fault: Fault) {
         self.bench.fault("scope", fault).expect("the fault is possible");
     }
 
     /// The state word of a status report.
-    pub fn state(&mut self) -> String {
+    pub(crate) fn state(&mut self) -> String {
         let report = self.ask("?", 20);
         report.trim_start_matches('<').split('|').next().unwrap_or_default().to_owned()
     }
 
-    pub fn mpos(&mut self) -> Vec<f64> {
+    pub(crate) fn mpos(&mut self) -> Vec<f64> {
         let report = self.ask("?", 20);
         let field = report.split("MPos:").nth(1).unwrap_or_else(|| panic!("no position in {report:?}"));
         field.split(['|', '>']).next().unwrap_or_default().split(',').map(|v| v.parse().expect("a number")).collect()
     }
 }
 
-pub fn near(a: f64, b: f64, tolerance: f64) {
+pub(crate) fn near(a: f64, b: f64, tolerance: f64) {
     assert!((a - b).abs() <= tolerance, "{a} is not {b} within {tolerance}");
 }
