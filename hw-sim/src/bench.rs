@@ -491,8 +491,9 @@ impl Slot {
     }
 
     fn reset(&mut self, now: Ns) {
-        let local = self.local(now);
         self.unheard.clear();
+        self.freeze(now, false);
+        let local = self.local(now);
         match &mut self.device {
             Device::Grbl(g) => g.power_cycle(),
             Device::Camera(c) => c.power_cycle(local),

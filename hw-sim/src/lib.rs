@@ -18,8 +18,6 @@
 //! In reading order: [`Bench`], the line (`port`), the stage (`mechanics`), the controllers (`grbl`), the camera
 //! (`camera`), the control socket (`control`), real time ([`serve`]).
 
-#![warn(missing_docs)]
-
 mod bench;
 mod camera;
 mod config;

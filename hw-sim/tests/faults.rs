@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use hw_sim::{Bench, BenchError, Fault};
 use support::{Host, near};
 
@@ -152,6 +150,16 @@ fn a_frozen_device_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_power_cycle_ends_a_freeze() {
+    let mut h = Host::homed();
+    h.fault(Fault::Freeze { on: true });
+    h.pass(1000);
+    h.fault(Fault::Reset);
+    assert!(h.pass(2000).contains("Grbl"));
+    assert_eq!(h.state(), "Alarm");
+}
+
+#[test]
 fn slow_motion_takes_longer_and_arrives() {
     let mut h = Host::homed();
     h.ask("G0 X-21\n", 300);
@@ -206,31 +214,4 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert!(matches!(b.fault("scope", Fault::Slow { factor: 0.0 }), Err(BenchError::NotPossible { .. })));
     assert!(matches!(b.fault("scope", Fault::DropFrames { frames: 1 }), Err(BenchError::NotPossible { .. })));
     assert!(matches!(b.fault("cam", Fault::CorruptEeprom), Err(BenchError::NotPossible { .. })));
-}
-
-#[test]
-fn time_does_not_go_backwards() {
-    let mut b = Bench::microscope(1);
-    b.advance(Duration::from_secs(3));
-    b.advance(Duration::from_secs(1));
-    assert_eq!(b.now(), Duration::from_secs(3));
-}
-
-#[test]
-fn the_control_language_reaches_the_same_points() {
-    let mut h = Host::booted();
-    let mut ask = |line: &str| -> serde_json::Value { serde_json::from_str(&h.bench.control(line)).expect("JSON") };
-    assert_eq!(ask(r#"{"cmd":"positions"}"#)["scope"]["x"], 40.0);
-    assert_eq!(ask(r#"{"cmd":"pulses"}"#)["scope"]["z"], 0);
-    assert_eq!(ask(r#"{"cmd":"settings","device":"scope"}"#)["$110"], "1200.000");
-    assert_eq!(ask(r#"{"cmd":"fault","device":"scope","fault":"drop","bytes":3}"#)["ok"], true);
-    assert!(ask(r#"{"cmd":"fault","device":"scope","fault":"drop","bytes":3,"extra":1}"#)["error"].is_string());
-    assert!(ask(r#"{"cmd":"fault","device":"scope","fault":"melt"}"#)["error"].is_string());
-    assert!(ask(r#"{"cmd":"settings","device":"nope"}"#)["error"].is_string());
-    assert!(ask("nonsense")["error"].is_string());
-    h.send(b"abc?");
-    h.pass(10);
-    let heard: serde_json::Value =
-        serde_json::from_str(&h.bench.control(r#"{"cmd":"received","device":"scope","since_ms":1500}"#)).expect("JSON");
-    assert_eq!(heard["text"], "?");
 }

@@ -1,12 +1,13 @@
 //! A serial line as a pseudo-terminal.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -16,7 +17,6 @@ use super::{Line, Shared};
 
 /// How often a terminal that no host has open is looked at.
 const ABSENT: Duration = Duration::from_millis(10);
-const POLL_MS: i64 = 200;
 /// Output that a host does not read is kept up to here.
 const KEEP: usize = 64 * 1024;
 
@@ -26,6 +26,8 @@ struct Terminal {
     path: String,
     present: AtomicBool,
     gone: AtomicBool,
+    /// Rung at one end when the terminal is gone, heard at the other by the thread that listens.
+    bell: (UnixStream, UnixStream),
 }
 
 pub(super) struct PtyLine {
@@ -58,15 +60,20 @@ impl Terminal {
         tcsetattr(&slave, OptionalActions::Now, &attributes)?;
         drop(slave);
         fcntl_setfl(&master, OFlags::NONBLOCK)?;
-        Ok(Terminal { master, path, present: AtomicBool::new(false), gone: AtomicBool::new(false) })
+        Ok(Terminal {
+            master,
+            path,
+            present: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            bell: UnixStream::pair()?,
+        })
     }
 
     fn listen(&self, shared: &Shared, device: &str) {
         let mut buffer = [0_u8; 512];
         while !shared.stopping() && !self.gone.load(Ordering::Acquire) {
-            let mut fds = [PollFd::new(&self.master, PollFlags::IN)];
-            let wait = Timespec { tv_sec: 0, tv_nsec: POLL_MS * 1_000_000 };
-            if poll(&mut fds, Some(&wait)).is_err() {
+            let mut fds = [PollFd::new(&self.master, PollFlags::IN), PollFd::new(&self.bell.1, PollFlags::IN)];
+            if poll(&mut fds, None).is_err() {
                 shared.pause(ABSENT);
                 continue;
             }
@@ -118,6 +125,9 @@ impl Line for PtyLine {
         self.pending.clear();
         if let Some(terminal) = self.terminal.take() {
             terminal.gone.store(true, Ordering::Release);
+            let mut bell = &terminal.bell.0;
+            // The other end lives as long as this one.
+            let _ = bell.write(&[0]);
         }
     }
 
