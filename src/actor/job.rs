@@ -195,7 +195,8 @@ impl Job {
         if let Some(why) = &self.ending
             && !moving
         {
-            return Err(why.clone());
+            // Nothing of it moves now; what moved before is known.
+            return Err(why.clone().moved(self.moved));
         }
         match std::mem::replace(&mut self.stand, Stand::Ask) {
             Stand::Ask => self.ask(bench),

@@ -81,6 +81,11 @@ impl MotionWatch {
         self.moved
     }
 
+    /// Where the stage's axes were when it began.
+    pub(super) fn began(&self) -> &[Option<Position>] {
+        &self.began
+    }
+
     /// Where the axis of that index goes, if it takes part.
     pub(super) fn target(&self, index: usize) -> Option<Position> {
         self.drive.axes.iter().find(|a| a.index == index).map(|a| a.to)

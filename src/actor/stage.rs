@@ -9,8 +9,8 @@ use crate::config;
 use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{
-    Activity, AxisReading, AxisStatus, Code, Epoch, Fault, Moved, Name, Remedy, RigError, Source, StageStatus,
-    StopBy, Time, Trust,
+    Activity, AxisReading, AxisStatus, Code, Epoch, Fault, Moved, Name, Remedy, RigError, Source, StageStatus, StopBy,
+    Time, Trust,
 };
 use crate::units::{Distance, Position};
 
@@ -33,7 +33,7 @@ const JUMP: f64 = 2.0;
 enum Doing {
     Nothing,
     Moving(Box<MotionWatch>),
-    Homing { since: Time, until: Time, axes: Vec<usize>, homed: Option<StillWatch> },
+    Homing { since: Time, until: Time, axes: Vec<usize>, began: Vec<Option<Position>>, homed: Option<StillWatch> },
     Stopping(Stopping),
 }
 
@@ -42,6 +42,8 @@ struct Stopping {
     watch: StillWatch,
     /// What the motion's caller is told.
     cause: Option<RigError>,
+    /// Where the motion began; nothing when none was ordered.
+    began: Option<Vec<Option<Position>>>,
     handed: bool,
     halted: bool,
 }
@@ -146,7 +148,12 @@ impl StageUnit {
         let (driver, events) = (&mut self.driver, &mut self.events);
         if catch_unwind(AssertUnwindSafe(|| call(driver.as_mut(), events))).is_err() {
             self.dead = true;
-            self.fault(Code::Internal, "Its driver failed and is not used any more.".into(), Remedy::Restart, self.last_at);
+            self.fault(
+                Code::Internal,
+                "Its driver failed and is not used any more.".into(),
+                Remedy::Restart,
+                self.last_at,
+            );
             self.distrust("its driver failed");
             self.end(Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown)));
             self.status.activity = Activity::Offline;
@@ -206,7 +213,8 @@ impl StageUnit {
         for i in &axes {
             self.status.axes[*i].trust = Trust::Unknown;
         }
-        self.doing = Doing::Homing { since: now, until: now + home.timeout, axes, homed: None };
+        let began = self.status.axes.iter().map(|a| a.position).collect();
+        self.doing = Doing::Homing { since: now, until: now + home.timeout, axes, began, homed: None };
         self.set_activity(Activity::Homing);
         self.bump();
         Ok(())
@@ -245,15 +253,19 @@ impl StageUnit {
         if matches!(self.doing, Doing::Homing { .. }) {
             self.distrust("homing was stopped");
         }
-        let cause = match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Stopping(s) => s.cause,
-            Doing::Moving(_) | Doing::Homing { .. } => cause,
-            Doing::Nothing => None,
+        let (cause, began) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Stopping(s) => (s.cause, s.began),
+            Doing::Moving(watch) => (cause, Some(watch.began().to_vec())),
+            Doing::Homing { began, .. } => (cause, Some(began)),
+            Doing::Nothing => (None, None),
         };
-        self.doing = Doing::Stopping(Stopping { since: now, watch: StillWatch::new(now), cause, handed, halted: false });
-        if self.status.activity != Activity::Connecting {
-            self.set_activity(Activity::Stopping);
+        if self.status.activity == Activity::Connecting {
+            // Nobody answers there yet, so that no standstill could be confirmed; the bytes are out.
+            return self.finish(cause.map(Err));
         }
+        let watch = StillWatch::new(now);
+        self.doing = Doing::Stopping(Stopping { since: now, watch, cause, began, handed, halted: false });
+        self.set_activity(Activity::Stopping);
         self.next_poll = now;
         if had_motion {
             self.bump();
@@ -445,8 +457,14 @@ impl StageUnit {
         }
         if std::mem::take(&mut self.suspect) && self.jumped(&reading, now) {
             let what = "its counter jumped further than the axis can have moved";
-            self.note("fault", format!("Its counter jumped further than the axis can have moved: {:?} after {:?}.",
-                self.show(&reading.positions), self.last.as_ref().map(|r| self.show(&r.positions))));
+            self.note(
+                "fault",
+                format!(
+                    "Its counter jumped further than the axis can have moved: {:?} after {:?}.",
+                    self.show(&reading.positions),
+                    self.last.as_ref().map(|r| self.show(&r.positions))
+                ),
+            );
             self.distrust(what);
         }
         let limits_before: Vec<bool> = self.status.axes.iter().map(|a| a.at_limit).collect();
@@ -465,7 +483,13 @@ impl StageUnit {
                 self.doing = Doing::Moving(watch);
                 self.seen(seen, now);
             }
-            Doing::Homing { since, until, axes, homed } => self.read_homing(&reading, since, until, axes, homed),
+            Doing::Homing { since, until, axes, began, mut homed } => {
+                let still = homed.as_mut().is_some_and(|w| w.read(&reading)) && reading.motion == MotionState::Idle;
+                self.doing = Doing::Homing { since, until, axes: axes.clone(), began, homed };
+                if still && axes.iter().all(|i| self.status.axes[*i].position.is_some()) {
+                    self.referenced(axes);
+                }
+            }
             Doing::Stopping(mut stopping) => {
                 let still = stopping.watch.read(&reading);
                 self.doing = Doing::Stopping(stopping);
@@ -504,23 +528,12 @@ impl StageUnit {
         }
     }
 
-    fn read_homing(
-        &mut self,
-        reading: &Reading,
-        since: Time,
-        until: Time,
-        axes: Vec<usize>,
-        mut homed: Option<StillWatch>,
-    ) {
-        let still = homed.as_mut().is_some_and(|w| w.read(reading)) && reading.motion == MotionState::Idle;
-        self.doing = Doing::Homing { since, until, axes: axes.clone(), homed };
-        if still && axes.iter().all(|i| self.status.axes[*i].position.is_some()) {
-            for i in axes {
-                self.status.axes[i].trust = Trust::Referenced;
-            }
-            self.note("reference", "It found its reference.".into());
-            self.end(Ok(Moved::Yes));
+    fn referenced(&mut self, axes: Vec<usize>) {
+        for i in axes {
+            self.status.axes[i].trust = Trust::Referenced;
         }
+        self.note("reference", "It found its reference.".into());
+        self.end(Ok(Moved::Yes));
     }
 
     fn seen(&mut self, seen: Seen, now: Time) {
@@ -554,7 +567,19 @@ impl StageUnit {
         if self.status.fault.as_ref().is_some_and(|f| matches!(f.code, Code::StopNotSent | Code::StopNotConfirmed)) {
             self.status.fault = None;
         }
-        let result = stopping.cause.map(Err);
+        // Readings from before and after tell whether it moved at all.
+        let moved = stopping.began.map_or(Moved::Unknown, |began| {
+            let now = self.status.axes.iter().map(|a| a.position);
+            let known = began.iter().all(Option::is_some);
+            if began.iter().copied().ne(now) {
+                Moved::Yes
+            } else if known {
+                Moved::No
+            } else {
+                Moved::Unknown
+            }
+        });
+        let result = stopping.cause.map(|e| Err(if e.moved == Moved::Unknown { e.moved(moved) } else { e }));
         self.finish(result);
     }
 
@@ -681,7 +706,8 @@ impl StageUnit {
     }
 
     fn error(&self, code: Code, what: &str, moved: Moved) -> RigError {
-        let what = if what.starts_with("Stage ") { what.to_owned() } else { format!("Stage {}: {what}", self.config.id) };
+        let what =
+            if what.starts_with("Stage ") { what.to_owned() } else { format!("Stage {}: {what}", self.config.id) };
         RigError::new(code, what).on(&self.config.id).moved(moved)
     }
 

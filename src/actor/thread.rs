@@ -56,10 +56,9 @@ pub fn spawn(
         while !worker.is_done() {
             let next = worker.pass(clock.now());
             let rest = next.since(clock.now()).max(Duration::from_micros(100));
-            // Without a caller left nobody could order anything, but motion in progress still needs its end:
-            // whoever drops the last handle has called shutdown before.
             if !worker.is_done() && !sleeper.0.wait(rest) {
-                break;
+                worker.abandoned(clock.now());
+                std::thread::park_timeout(rest);
             }
         }
     })?;

@@ -84,8 +84,7 @@ impl Worker {
         let stages = rig.stages.iter().zip(devices.stages).zip(sources);
         let stages = stages.map(|((config, driver), source)| StageUnit::new(config, driver, *source, epoch)).collect();
         let cameras = rig.cameras.iter().zip(devices.cameras).map(|(c, d)| CameraUnit::new(&c.id, d)).collect();
-        let simulated =
-            rig.cameras.iter().map(|c| devices::driver(&c.driver).is_some_and(|d| d.simulated)).collect();
+        let simulated = rig.cameras.iter().map(|c| devices::driver(&c.driver).is_some_and(|d| d.simulated)).collect();
         Worker {
             rig,
             panel: Panel::new(rules),
@@ -104,6 +103,15 @@ impl Worker {
             cancelling: Vec::new(),
             closing: None,
             done: false,
+        }
+    }
+
+    /// Nobody is left who could give orders: what moves is stopped, and the thread ends.
+    pub(super) fn abandoned(&mut self, now: Time) {
+        if self.closing.is_none() {
+            let (reply, ticket) = super::message::reply(super::sync::wake().0, None);
+            ticket.detach();
+            self.begin_shutdown(reply, now);
         }
     }
 
@@ -148,8 +156,10 @@ impl Worker {
                 self.stages[i].stop(by, now);
             }
         }
-        let named: Vec<Name> =
-            (0..self.stages.len()).filter(|i| pending.by(*i).is_some()).map(|i| self.rig.stages[i].id.clone()).collect();
+        let named: Vec<Name> = (0..self.stages.len())
+            .filter(|i| pending.by(*i).is_some())
+            .map(|i| self.rig.stages[i].id.clone())
+            .collect();
         let everything = named.len() == self.stages.len();
         let by = (0..64).find_map(|i| pending.by(i)).unwrap_or(StopBy::Program);
         let list = named.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
@@ -176,7 +186,7 @@ impl Worker {
     }
 
     fn lost_callers(&mut self, now: Time) {
-        let lost = RigError::new(Code::Cancelled, "Its caller took it back or is gone.");
+        let lost = RigError::new(Code::Cancelled, "Its caller took it back or is gone.").moved(Moved::Unknown);
         self.with_jobs(now, |job, bench| {
             if job.is_lost() {
                 job.end(lost.clone(), bench);
@@ -351,7 +361,7 @@ impl Worker {
                     reply.answer(Err(RigError::new(Code::NotFound, format!("No job {job} is running."))));
                     return None;
                 }
-                let why = RigError::new(Code::Cancelled, "It was cancelled.");
+                let why = RigError::new(Code::Cancelled, "It was cancelled.").moved(Moved::Unknown);
                 self.with_jobs(now, |j, bench| {
                     if j.id == job {
                         j.end(why.clone(), bench);
@@ -365,7 +375,9 @@ impl Worker {
                     return Some(Envelope { deadline, caller, command: Command::Set { camera, change, reply } });
                 }
                 match self.rig.cameras.iter().position(|c| c.id == camera) {
-                    None => reply.answer(Err(RigError::new(Code::NotFound, format!("This rig has no camera {camera}.")))),
+                    None => {
+                        reply.answer(Err(RigError::new(Code::NotFound, format!("This rig has no camera {camera}."))))
+                    }
                     Some(i) => match self.cameras[i].set(&change, now) {
                         Ok(()) => self.settings.push(Setting { camera: i, reply }),
                         Err(e) => reply.answer(Err(e)),
@@ -416,7 +428,13 @@ impl Worker {
     }
 
     fn recover(&mut self, device: &Name, mut reply: Slot<()>, caller: &Name, now: Time) {
-        self.event("clear_fault", Some(device.clone()), Some(caller.to_string()), "Asked to clear.".into(), BTreeMap::new());
+        self.event(
+            "clear_fault",
+            Some(device.clone()),
+            Some(caller.to_string()),
+            "Asked to clear.".into(),
+            BTreeMap::new(),
+        );
         if let Some(i) = self.rig.stages.iter().position(|s| s.id == *device) {
             match self.stages[i].recover(now) {
                 Ok(true) => reply.answer(Ok(())),
@@ -431,7 +449,7 @@ impl Worker {
     }
 
     fn begin_shutdown(&mut self, reply: Slot<()>, now: Time) {
-        let why = RigError::new(Code::ShuttingDown, "The server is shutting down.");
+        let why = RigError::new(Code::ShuttingDown, "The server is shutting down.").moved(Moved::Unknown);
         self.with_jobs(now, |job, bench| job.end(why.clone(), bench));
         for stage in &mut self.stages {
             stage.abandon(why.clone(), now);
@@ -447,7 +465,9 @@ impl Worker {
                 reply.answer(Err(why.clone()));
             }
             Command::Set { mut reply, .. } => reply.answer(Err(why.clone())),
-            Command::Cancel { mut reply, .. } | Command::Recover { mut reply, .. } | Command::Shutdown { mut reply } => {
+            Command::Cancel { mut reply, .. }
+            | Command::Recover { mut reply, .. }
+            | Command::Shutdown { mut reply } => {
                 reply.answer(Err(why.clone()));
             }
         }

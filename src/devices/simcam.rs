@@ -7,7 +7,7 @@ use std::time::Duration;
 use ndarray::Array2;
 
 use super::link::dialogue::Dialogue;
-use super::link::{Connector, Wire, WireEvent};
+use super::link::{Connector, IDLE, Wire, WireEvent};
 use super::{Camera, CameraEvent, Driver, Open, RawFrame};
 use crate::config;
 use crate::model::{CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Pixels, Time};
@@ -29,8 +29,6 @@ const READOUT: Duration = Duration::from_secs(5);
 const MAX_LINE: usize = 512;
 /// The largest frame that is taken.
 const MAX_FRAME: usize = 128 << 20;
-const LISTEN: Duration = Duration::from_millis(1);
-const IDLE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Ask {
@@ -361,8 +359,8 @@ impl Camera for SimCam {
         if self.wire.is_open() {
             self.send_next(now);
         }
-        let busy = !self.dialogue.is_free() || self.exposing.is_some() || !self.waiting.is_empty();
-        let next = now + if busy { LISTEN } else { IDLE };
+        let first = [self.dialogue.deadline(), self.exposing.map(|(_, until)| until)].into_iter().flatten().min();
+        let next = if first.is_some() { self.wire.listen(now, first).max(now) } else { now + IDLE };
         self.wire.wants(now).map_or(next, |w| if self.wire.is_open() { w.min(next) } else { w })
     }
 

@@ -10,7 +10,7 @@ use super::codec::{Line, Lines, Raw, Report, State, alarm_meaning, axis_letter, 
 use super::dialect::Dialect;
 use crate::config;
 use crate::devices::link::dialogue::Dialogue;
-use crate::devices::link::{Connector, Wire, WireEvent};
+use crate::devices::link::{Connector, IDLE, Wire, WireEvent};
 use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{Code, Identity, LinkStatus, RigError, Time};
@@ -43,10 +43,6 @@ const DEGRADED: u32 = 3;
 const QUIET: Duration = Duration::from_millis(100);
 /// How soon after a stop byte the next one follows while the axes still move.
 const STOP_AGAIN: Duration = Duration::from_millis(50);
-/// How often input is looked at while an answer is expected.
-const LISTEN: Duration = Duration::from_millis(1);
-/// How often otherwise.
-const IDLE: Duration = Duration::from_millis(50);
 
 /// What a line asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -696,10 +692,21 @@ impl Stage for Grbl {
                 self.poll(now);
             }
         }
-        let listening = !self.line.is_free() || !self.status.is_free() || self.own_reset.is_some();
-        let mut next = now + if listening || matches!(self.phase, Phase::Identify) { LISTEN } else { IDLE };
+        let deadlines = [
+            self.line.deadline(),
+            self.status.deadline(),
+            self.own_reset.map(|r| r.at + BOOT),
+            self.resync,
+            match self.phase {
+                Phase::Boot { knocked, .. } => Some(knocked.map_or(now, |t| t + KNOCK)),
+                _ => None,
+            },
+        ];
+        let first = deadlines.into_iter().flatten().min();
+        let awaiting = first.is_some() || self.phase == Phase::Identify;
+        let next = if awaiting { self.wire.listen(now, first).max(now) } else { now + IDLE };
         if self.phase == Phase::Closed {
-            next = self.wire.wants(now).unwrap_or(next);
+            return self.wire.wants(now).unwrap_or(now + IDLE);
         }
         self.wire.wants(now).map_or(next, |w| w.min(next))
     }

@@ -120,4 +120,8 @@ impl Link for Memory {
         let b = self.0.0.lock();
         b.unsent + b.to_device.len()
     }
+
+    fn announces(&self) -> bool {
+        true
+    }
 }

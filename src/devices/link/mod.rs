@@ -11,7 +11,7 @@ use std::io;
 
 use crate::config::{self, Port};
 use crate::model::Time;
-pub(crate) use wire::{Wire, WireEvent};
+pub(crate) use wire::{IDLE, Wire, WireEvent};
 
 /// An open connection. No call waits.
 pub trait Link: Send {
@@ -29,6 +29,11 @@ pub trait Link: Send {
 
     /// How many bytes the operating system still has to send, as far as it tells.
     fn unsent(&self) -> usize;
+
+    /// Whether the rig thread is woken when bytes arrive, so that nobody has to look for them.
+    fn announces(&self) -> bool {
+        false
+    }
 }
 
 /// How a link is opened. What blocks does so on a thread of its own.

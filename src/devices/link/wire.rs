@@ -17,6 +17,9 @@ const MAX_READ: usize = 256 * 1024;
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_MOST: Duration = Duration::from_secs(5);
 
+/// How often a link is looked at on which nothing is awaited: a device may speak unasked, or be unplugged.
+pub(crate) const IDLE: Duration = Duration::from_millis(50);
+
 /// What happened to the connection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WireEvent {
@@ -195,6 +198,13 @@ impl Wire {
     /// Whether a frame may be given.
     pub(crate) fn is_free(&self) -> bool {
         self.link.is_some() && self.owed.is_empty() && self.sent == self.frame.len()
+    }
+
+    /// When to look for an answer that is awaited, at the latest at `deadline`.
+    pub(crate) fn listen(&self, now: Time, deadline: Option<Time>) -> Time {
+        const LOOK: Duration = Duration::from_millis(1);
+        let latest = deadline.unwrap_or(now + IDLE);
+        if self.link.as_ref().is_some_and(|l| l.announces()) { latest } else { latest.min(now + LOOK) }
     }
 
     /// When it wants to be pumped again, if it has something to do by itself.

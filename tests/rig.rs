@@ -1,0 +1,220 @@
+//! The rig thread on the simulated bench, on virtual time: homing, moves, refusals, stops, losses.
+
+mod support;
+
+use std::time::Duration;
+
+use hw_sim::Fault;
+use steadyhand::model::{Activity, Code, Moved, Trust};
+use support::Lab;
+
+#[test]
+fn a_stage_is_identified_homed_and_moved_and_the_carriage_is_really_there() {
+    let mut lab = Lab::demo(1);
+    lab.online();
+    let scope = lab.scope();
+    assert_eq!(scope.activity, Activity::Idle);
+    assert!(scope.axes.iter().all(|a| a.trust == Trust::Unknown));
+    assert!(scope.identity.unwrap().firmware.contains("1.1h"));
+
+    let refused = lab.move_to(&[("x", 40.0)]).unwrap_err();
+    assert_eq!((refused.code, refused.moved), (Code::NotReferenced, Moved::No));
+
+    let report = lab.home().unwrap();
+    assert_eq!(report.moved, Moved::Yes);
+    assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Referenced));
+
+    let report = lab.move_to(&[("x", 40.0), ("y", 20.0)]).unwrap();
+    assert_eq!(report.moved, Moved::Yes);
+    assert!((lab.reads("x") - 40.0).abs() < 0.02 && (lab.reads("y") - 20.0).abs() < 0.02);
+    assert!((lab.truly("x") - 40.0).abs() < 0.02, "{}", lab.truly("x"));
+}
+
+#[test]
+fn a_target_outside_the_travel_is_refused_and_no_byte_of_a_move_goes_out() {
+    let mut lab = Lab::homed(1);
+    let since = lab.now();
+    let e = lab.move_to(&[("x", 75.5)]).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::OutOfTravel, Moved::No));
+    assert!(e.what.contains("75.5 mm") && e.what.contains("0 to 75 mm"), "{}", e.what);
+    assert!(!lab.heard_since(since).contains(&b'J'));
+}
+
+#[test]
+fn a_path_through_a_keep_out_is_refused_with_the_owners_reason() {
+    let mut lab = Lab::homed(1);
+    let e = lab.move_to(&[("z", 1000.0)]).unwrap_err();
+    assert_eq!(e.code, Code::KeepOut);
+    assert!(e.refusals[0].why.as_ref().unwrap().contains("incubator's frame"));
+    // Both ends are outside; the way between them is not.
+    lab.move_to(&[("x", 30.0), ("y", 4.0)]).unwrap();
+    lab.move_to(&[("z", 3000.0)]).unwrap();
+    lab.move_to(&[("x", 5.0), ("y", 30.0)]).unwrap();
+    let e = lab.move_to(&[("x", 30.0), ("y", 0.0)]);
+    assert!(e.is_ok() || e.unwrap_err().code == Code::KeepOut);
+}
+
+#[test]
+fn a_relative_move_is_only_good_for_the_state_it_was_decided_on() {
+    let mut lab = Lab::homed(1);
+    lab.move_to(&[("x", 30.0)]).unwrap();
+    let epoch = lab.scope().epoch;
+    let first = lab.by(&[("x", 1.0)], epoch);
+    let ticket_a = lab.begin_move(first.clone()).unwrap();
+    let ticket_b = lab.begin_move(first).unwrap();
+    assert_eq!(lab.answer(ticket_a).unwrap().moved, Moved::Yes);
+    let e = lab.answer(ticket_b).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::MovedOn, Moved::No));
+    assert!((lab.truly("x") - 31.0).abs() < 0.02, "it moved once: {}", lab.truly("x"));
+}
+
+#[test]
+fn a_stop_reaches_the_wire_in_the_pass_in_which_it_is_seen_and_standstill_is_proved() {
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 10.0), ("y", 30.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let asked = lab.now();
+    lab.stop();
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Stopped, Moved::Yes));
+    let heard = lab.heard_at(asked, 0x85).expect("a jog cancel");
+    assert!(heard - asked < Duration::from_millis(5), "{:?}", heard - asked);
+    lab.run_ms(500);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+    // Latched, and the position is still known.
+    assert_eq!(lab.move_to(&[("x", 50.0)]).unwrap_err().code, Code::Stopped);
+    lab.recover("scope").unwrap();
+    assert_eq!(lab.scope().axis("x").unwrap().trust, Trust::Referenced);
+    lab.move_to(&[("x", 50.0)]).unwrap();
+    assert!((lab.truly("x") - 50.0).abs() < 0.02);
+}
+
+#[test]
+fn a_stop_in_the_same_moment_as_a_move_lets_nothing_start() {
+    for delay in 0..60 {
+        let mut lab = Lab::homed(1);
+        lab.move_to(&[("x", 40.0)]).unwrap();
+        let before = lab.truly("x");
+        let movement = lab.to(&[("x", 20.0)]);
+        let ticket = lab.begin_move(movement).unwrap();
+        lab.run(Duration::from_micros(250 * delay));
+        lab.stop();
+        let e = lab.answer(ticket).unwrap_err();
+        assert_eq!(e.code, Code::Stopped, "after {delay} quarters of a millisecond");
+        lab.run_ms(1000);
+        assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+        let gone = (lab.truly("x") - before).abs();
+        assert!(gone < 0.5, "it went {gone} mm although it was stopped {delay} quarters of a ms after the order");
+    }
+}
+
+#[test]
+fn a_lost_caller_takes_its_motion_with_it() {
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 10.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    drop(ticket);
+    lab.run_ms(1500);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+    assert!(lab.truly("x") > 30.0, "it did not go all the way: {}", lab.truly("x"));
+    // Not latched: the next caller can go on.
+    lab.move_to(&[("x", 50.0)]).unwrap();
+}
+
+#[test]
+fn a_power_cycle_in_motion_is_noticed_by_its_banner_and_loses_the_trust() {
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 10.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    lab.fault(Fault::Reset);
+    let e = lab.answer(ticket).unwrap_err();
+    assert!(matches!(e.code, Code::ControllerReset | Code::NotResponding), "{e}");
+    lab.run_ms(5000);
+    assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
+    assert!(matches!(lab.move_to(&[("x", 20.0)]).unwrap_err().code, Code::Faulted | Code::NotReferenced));
+    lab.recover("scope").unwrap();
+    lab.home().unwrap();
+    lab.move_to(&[("x", 20.0)]).unwrap();
+}
+
+#[test]
+fn an_unplugged_cable_in_motion_leaves_it_open_whether_it_moved_and_comes_back_without_trust() {
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 10.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    lab.fault(Fault::Unplug);
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Unplugged, Moved::Unknown));
+    assert_eq!(lab.scope().activity, Activity::Offline);
+    assert_eq!(lab.move_to(&[("x", 20.0)]).unwrap_err().code, Code::NotConnected);
+    lab.fault(Fault::Plug);
+    lab.online();
+    assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
+    assert!(lab.scope().link.reconnects == 1);
+}
+
+#[test]
+fn a_silent_controller_is_told_and_a_stop_is_still_written() {
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 10.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    lab.fault(Fault::Silence { on: true });
+    lab.run_ms(300);
+    let asked = lab.now();
+    lab.stop();
+    lab.run_ms(50);
+    let written = lab.bench.written("scope").iter().any(|(t, b)| *t >= asked && *b == 0x85);
+    assert!(written, "the stop byte is written");
+    let e = lab.answer(ticket).unwrap_err();
+    assert!(matches!(e.code, Code::Stopped | Code::NotResponding | Code::StopNotConfirmed), "{e}");
+    assert_ne!(e.moved, Moved::No);
+}
+
+#[test]
+fn a_picture_is_taken_where_the_stage_stands_and_knows_it() {
+    let mut lab = Lab::homed(1);
+    lab.move_to(&[("x", 37.0), ("y", 25.0)]).unwrap();
+    let a = lab.shoot().unwrap().frames[0].clone();
+    lab.move_to(&[("x", 38.0)]).unwrap();
+    let b = lab.shoot().unwrap().frames[0].clone();
+    assert_eq!(a.pixels.shape(), [768, 1024]);
+    assert_ne!(a.pixels, b.pixels);
+    assert_eq!(a.moved_during, Moved::No);
+    assert!(a.simulated);
+    let x = |f: &steadyhand::model::Frame| f.before[0].position.unwrap().in_base();
+    assert!((x(&b) - x(&a) - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn homing_is_silent_and_can_be_stopped_by_a_reset() {
+    let mut lab = Lab::demo(1);
+    lab.online();
+    let home = steadyhand::model::Home { stage: steadyhand::model::Name::new("scope"), axes: vec![] };
+    let ticket = lab.start(steadyhand::plans::Sequence::home("home".into(), home)).unwrap();
+    lab.run_ms(1500);
+    assert_eq!(lab.scope().activity, Activity::Homing);
+    let asked = lab.now();
+    lab.stop();
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!(e.code, Code::Stopped);
+    assert!(lab.heard_at(asked, 0x18).unwrap() - asked < Duration::from_millis(100));
+    lab.run_ms(3000);
+    assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
+    lab.recover("scope").unwrap();
+    lab.home().unwrap();
+}
+
+#[test]
+fn without_an_audit_line_nothing_moves() {
+    let mut lab = Lab::homed(1);
+    lab.log.broken.store(true, std::sync::atomic::Ordering::Relaxed);
+    let since = lab.now();
+    let e = lab.move_to(&[("x", 20.0)]).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::StorageFailed, Moved::No));
+    assert!(!lab.heard_since(since).contains(&b'J'));
+}

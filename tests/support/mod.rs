@@ -1,0 +1,299 @@
+//! A lab on virtual time: the rig thread's worker and a simulated bench in one thread, joined by memory links.
+#![allow(dead_code, unreachable_pub)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hw_sim::{Bench, Fault};
+use parking_lot::Mutex;
+use steadyhand::actor::{Clock, Entry, Journal, RigHandle, Sleeper, Ticket, Worker, assemble};
+use steadyhand::config::{self, KnownDrivers, Rig};
+use steadyhand::devices::{self, link::memory::Far};
+use steadyhand::model::{
+    Aim, Caller, Epoch, Event, Home, Move, Name, Report, RigError, Shot, Snapshot, StageStatus, StopBy, Time, Way,
+};
+use steadyhand::plans::Sequence;
+use steadyhand::units::{Distance, Position, Unit};
+
+pub const KNOWN: KnownDrivers = KnownDrivers { stages: &["grbl"], cameras: &["simcam"] };
+
+/// The demonstration's rig file.
+pub const DEMO: &str = include_str!("../../rigs/demo.toml");
+
+/// A rig from the text of a file.
+pub fn rig(text: &str) -> Arc<Rig> {
+    let text = text.replace("@SCOPE@", "/dev/virtual-scope").replace("@CAM@", "127.0.0.1:1");
+    match config::parse(&text, Path::new("test.toml"), &KNOWN) {
+        Ok(rig) => Arc::new(rig),
+        Err(problems) => panic!("{}", problems.render(false)),
+    }
+}
+
+/// An audit log in memory; it can be made to fail.
+#[derive(Clone, Default)]
+pub struct Log {
+    pub events: Arc<Mutex<Vec<Event>>>,
+    pub broken: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Journal for Log {
+    fn append(&mut self, event: Event) -> Option<Entry> {
+        if self.broken.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.events.lock().push(event);
+        Some(Entry::Written)
+    }
+}
+
+/// A wire between a device of the bench and the rig thread.
+struct Cable {
+    device: String,
+    far: Far,
+}
+
+pub struct Lab {
+    pub bench: Bench,
+    pub handle: RigHandle,
+    pub worker: Worker,
+    pub log: Log,
+    pub caller: Caller,
+    cables: Vec<Cable>,
+    clock: Arc<AtomicU64>,
+    next: Time,
+    now: Duration,
+    _sleeper: Sleeper,
+}
+
+impl Lab {
+    /// The demonstration's rig on the demonstration's bench.
+    pub fn demo(seed: u64) -> Lab {
+        Lab::new(DEMO, Bench::microscope(seed))
+    }
+
+    /// The same, online and homed.
+    pub fn homed(seed: u64) -> Lab {
+        let mut lab = Lab::demo(seed);
+        lab.online();
+        let report = lab.home();
+        report.expect("homing");
+        lab
+    }
+
+    /// A rig on a bench. The link `scope-port` leads to the bench's `scope`, `camera-port` to `cam`.
+    pub fn new(rig_file: &str, bench: Bench) -> Lab {
+        let rig = rig(rig_file);
+        let mut cables = Vec::new();
+        let devices = devices::make(&rig, &mut |link| {
+            let device = match link.id.as_str() {
+                "scope-port" => "scope",
+                "camera-port" => "cam",
+                other => other,
+            };
+            let far = Far::default();
+            cables.push(Cable { device: device.into(), far: far.clone() });
+            far.connector(device)
+        })
+        .expect("devices");
+        let clock = Arc::new(AtomicU64::new(0));
+        let log = Log::default();
+        let (handle, worker, sleeper) =
+            assemble(&rig, devices, Box::new(log.clone()), Clock::Virtual(clock.clone()), Epoch(1000));
+        let caller = Caller { id: Name::new("test"), client: "test".into(), way: Way::Stdio };
+        Lab {
+            bench,
+            handle,
+            worker,
+            log,
+            caller,
+            cables,
+            clock,
+            next: Time::ZERO,
+            now: Duration::ZERO,
+            _sleeper: sleeper,
+        }
+    }
+
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    pub fn rig(&self) -> &Rig {
+        self.handle.rig()
+    }
+
+    /// One turn: the bench comes to the present, bytes change hands, the worker makes a pass, and the clock goes
+    /// to whatever is next.
+    pub fn turn(&mut self, until: Duration) {
+        self.carry();
+        self.next = self.worker.pass(Time(self.now));
+        self.carry();
+        let bench_next = self.bench.next_event().unwrap_or(until);
+        let step = self.next.0.min(bench_next).max(self.now + Duration::from_micros(100));
+        self.now = step.min(until).max(self.now);
+        self.clock.store(u64::try_from(self.now.as_nanos()).unwrap(), Ordering::Release);
+    }
+
+    fn carry(&mut self) {
+        self.bench.advance(self.now);
+        for c in &self.cables {
+            let plugged = self.bench.plugged(&c.device);
+            c.far.plug(plugged);
+            if !plugged {
+                c.far.take();
+                continue;
+            }
+            let bytes = c.far.take();
+            if !bytes.is_empty() {
+                self.bench.write(&c.device, &bytes);
+            }
+            c.far.set_unsent(self.bench.unsent(&c.device));
+            let back = self.bench.read(&c.device);
+            if !back.is_empty() {
+                c.far.give(&back);
+            }
+        }
+    }
+
+    /// Lets so much time pass.
+    pub fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.now < until {
+            self.turn(until);
+        }
+    }
+
+    pub fn run_ms(&mut self, ms: u64) {
+        self.run(Duration::from_millis(ms));
+    }
+
+    /// Lets time pass until something holds; panics when it doesn't within so much.
+    pub fn until(&mut self, what: &str, at_most: Duration, mut holds: impl FnMut(&mut Lab) -> bool) {
+        let until = self.now + at_most;
+        loop {
+            if holds(self) {
+                return;
+            }
+            assert!(self.now < until, "not within {at_most:?}: {what}; {:#?}", self.handle.snapshot());
+            self.turn(until);
+        }
+    }
+
+    /// Waits for an answer.
+    pub fn answer<T>(&mut self, mut ticket: Ticket<T>) -> Result<T, RigError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let until = self.now + Duration::from_secs(200);
+        loop {
+            let polled = runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    answer = ticket.wait() => Some(answer),
+                    () = std::future::ready(()) => None,
+                }
+            });
+            if let Some(answer) = polled {
+                return answer;
+            }
+            assert!(self.now < until, "no answer within 200 s; {:#?}", self.handle.snapshot());
+            self.turn(until);
+        }
+    }
+
+    /// Lets the devices connect and be read.
+    pub fn online(&mut self) {
+        self.until("all devices online", Duration::from_secs(20), |lab| {
+            let s = lab.handle.snapshot();
+            !s.stages.is_empty() && s.stages.iter().all(|s| s.read_at.is_some()) && s.cameras.iter().all(|c| c.ready)
+        });
+    }
+
+    pub fn state(&self) -> Arc<Snapshot> {
+        self.handle.snapshot()
+    }
+
+    pub fn scope(&self) -> StageStatus {
+        self.state().stage("scope").unwrap().clone()
+    }
+
+    /// The position that the rig reports, in the axis's own unit.
+    pub fn reads(&self, axis: &str) -> f64 {
+        let unit = self.rig().stage("scope").unwrap().axis(axis).unwrap().unit;
+        self.scope().axis(axis).unwrap().position.expect("a position").to(unit)
+    }
+
+    /// Where the carriage really is, in mm of the rig's coordinates.
+    pub fn truly(&self, axis: &str) -> f64 {
+        self.bench.carriage_mm("scope", axis)
+    }
+
+    pub fn start(&mut self, plan: Sequence) -> Result<Ticket<Report>, RigError> {
+        self.handle.run(&self.caller, Box::new(plan))
+    }
+
+    pub fn home(&mut self) -> Result<Report, RigError> {
+        let home = Home { stage: Name::new("scope"), axes: vec![] };
+        let ticket = self.start(Sequence::home("home scope".into(), home))?;
+        self.answer(ticket)
+    }
+
+    /// Targets in the axes' own units.
+    pub fn to(&self, targets: &[(&str, f64)]) -> Move {
+        let stage = self.rig().stage("scope").unwrap();
+        let aim = targets
+            .iter()
+            .map(|(a, v)| (Name::new(a), Position::new(*v, stage.axis(a).map_or(Unit::Mm, |x| x.unit)).unwrap()))
+            .collect();
+        Move { stage: Name::new("scope"), aim: Aim::To(aim) }
+    }
+
+    pub fn by(&self, offsets: &[(&str, f64)], from: Epoch) -> Move {
+        let stage = self.rig().stage("scope").unwrap();
+        let offsets = offsets
+            .iter()
+            .map(|(a, v)| (Name::new(a), Distance::new(*v, stage.axis(a).unwrap().unit).unwrap()))
+            .collect();
+        Move { stage: Name::new("scope"), aim: Aim::By { offsets, from } }
+    }
+
+    pub fn begin_move(&mut self, movement: Move) -> Result<Ticket<Report>, RigError> {
+        self.start(Sequence::movement("move scope".into(), movement))
+    }
+
+    pub fn move_to(&mut self, targets: &[(&str, f64)]) -> Result<Report, RigError> {
+        let movement = self.to(targets);
+        let ticket = self.begin_move(movement)?;
+        self.answer(ticket)
+    }
+
+    pub fn shoot(&mut self) -> Result<Report, RigError> {
+        let shot = Shot { camera: Name::new("cam"), change: Default::default() };
+        let rig = self.handle.rig().clone();
+        let ticket = self.start(Sequence::picture("picture".into(), &rig, vec![], shot))?;
+        self.answer(ticket)
+    }
+
+    pub fn recover(&mut self, device: &str) -> Result<(), RigError> {
+        let ticket = self.handle.recover(&self.caller, &Name::new(device))?;
+        self.answer(ticket)
+    }
+
+    pub fn stop(&mut self) {
+        self.handle.stop(None, StopBy::Model);
+    }
+
+    pub fn fault(&mut self, fault: Fault) {
+        self.bench.fault("scope", fault).expect("a fault that the bench knows");
+    }
+
+    /// The bytes that reached the controller since then.
+    pub fn heard_since(&self, since: Duration) -> Vec<u8> {
+        self.bench.received("scope").iter().filter(|(t, _)| *t >= since).map(|(_, b)| *b).collect()
+    }
+
+    /// When that byte first reached the controller after then.
+    pub fn heard_at(&self, since: Duration, byte: u8) -> Option<Duration> {
+        self.bench.received("scope").iter().find(|(t, b)| *t >= since && *b == byte).map(|(t, _)| *t)
+    }
+}
