@@ -297,11 +297,11 @@ impl Rules {
                     Meets::Leaves => slow = true,
                     Meets::Enters(t) => {
                         free = free.min(t);
-                        refusals.push(self.into_keep_out(keep_out, bounds, None));
+                        refusals.push(self.keep_out_refusal(keep_out, bounds, None));
                     }
                     Meets::StaysIn(out) => {
                         free = 0.0;
-                        refusals.push(self.into_keep_out(keep_out, bounds, out));
+                        refusals.push(self.keep_out_refusal(keep_out, bounds, out));
                     }
                 }
             }
@@ -349,7 +349,7 @@ impl Rules {
         })
     }
 
-    fn into_keep_out(
+    fn keep_out_refusal(
         &self,
         keep_out: &crate::config::KeepOut,
         bounds: &[(AxisId, Span)],
@@ -396,7 +396,7 @@ impl Rules {
                         })
                     });
                 if met {
-                    out.push(self.into_keep_out(keep_out, bounds, None));
+                    out.push(self.keep_out_refusal(keep_out, bounds, None));
                 }
             }
         }

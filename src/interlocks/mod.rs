@@ -5,7 +5,9 @@ mod judge;
 mod keep_out;
 mod panel;
 mod path;
+#[cfg(test)]
+mod tests;
 
 pub use judge::{Rules, Verdict};
 pub use panel::{Cleared, Panel};
-pub use path::{Drive, HomeDrive, Leg, StageTraits};
+pub use path::{Drive, DriveAxis, HomeDrive, Leg, StageTraits};
