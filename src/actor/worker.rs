@@ -520,7 +520,15 @@ impl Worker {
             queued: self.waiting.len(),
         };
         self.publish.send_if_modified(|old| {
-            let same = Snapshot { at: old.at, ..fresh.clone() } == **old;
+            let same_jobs = old.jobs.len() == fresh.jobs.len()
+                && old.jobs.iter().zip(&fresh.jobs).all(|(a, b)| {
+                    // An ended job never changes; a running one shows in its step.
+                    Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && a.doing == b.doing)
+                });
+            let same = same_jobs
+                && old.stages == fresh.stages
+                && old.cameras == fresh.cameras
+                && old.queued == fresh.queued;
             if !same {
                 *old = Arc::new(fresh);
             }

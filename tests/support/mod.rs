@@ -131,6 +131,8 @@ impl Lab {
         self.next = self.worker.pass(Time(self.now));
         self.carry();
         let bench_next = self.bench.next_event().unwrap_or(until);
+        // Bytes that arrive one by one are looked at as the real thread does, not each for itself.
+        let bench_next = bench_next.max(self.now + Duration::from_micros(500));
         let step = self.next.0.min(bench_next).max(self.now + Duration::from_micros(100));
         self.now = step.min(until).max(self.now);
         self.clock.store(u64::try_from(self.now.as_nanos()).unwrap(), Ordering::Release);
