@@ -39,6 +39,7 @@
 pub mod actor;
 pub mod config;
 pub mod devices;
+pub mod gateway;
 pub mod imaging;
 pub mod interlocks;
 pub mod model;

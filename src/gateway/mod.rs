@@ -1,0 +1,3 @@
+//! How clients get in: the protocol's ways to the tools, hardened against what clients really send.
+
+pub mod stdio;

@@ -1,0 +1,160 @@
+//! The service's transport over lines: what is well-formed goes in, what is not is answered here.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rmcp::RoleServer;
+use rmcp::model::{ClientRequest, JsonRpcMessage, ProtocolVersion, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::end::Ending;
+use super::lines::{Line, Lines, MAX_LINE};
+use super::outbox::{Allowance, Outbox};
+use super::triage::{Refusal, Triage, Verdict};
+
+/// Both directions of one client's session.
+pub(super) struct LineTransport<R, W> {
+    lines: Lines<R>,
+    triage: Triage,
+    outbox: Outbox<W>,
+    ending: Ending,
+    allowance: Allowance,
+    handshake: Arc<Handshake>,
+}
+
+impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
+    /// The transport, and a view of its output for the end.
+    pub(super) fn new(
+        reader: R,
+        writer: W,
+        supported: Vec<ProtocolVersion>,
+        ending: Ending,
+    ) -> (LineTransport<R, W>, Outbox<W>) {
+        let outbox = Outbox::new(writer, ending.clone());
+        let transport = LineTransport {
+            lines: Lines::new(reader),
+            triage: Triage::new(supported),
+            outbox: outbox.clone(),
+            ending,
+            allowance: Allowance::new(),
+            handshake: Arc::default(),
+        };
+        (transport, outbox)
+    }
+}
+
+impl<R, W> LineTransport<R, W>
+where
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    /// Answers a refusal. What answers no request comes out of an allowance, so that a client which takes each answer
+    /// for a new cause to send garbage can't start a storm.
+    fn refuse(&mut self, refusal: &Refusal) {
+        tracing::debug!("refused a line: {}", refusal.message);
+        if !refusal.id.is_null() || self.allowance.take(Instant::now()) {
+            self.outbox.send_own(refusal.to_line());
+        }
+    }
+}
+
+impl<R, W> Transport<RoleServer> for LineTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let id = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        if let Some(id) = id {
+            self.handshake.answered(id);
+        }
+        let outbox = self.outbox.clone();
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            outbox.write(&line).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        self.handshake.settled().await;
+        loop {
+            let line = tokio::select! {
+                biased;
+                () = self.ending.token().cancelled() => return None,
+                line = self.lines.next() => line,
+            };
+            match line {
+                Line::End => {
+                    self.ending.begin("the client's input ended");
+                    return None;
+                }
+                Line::TooLong => {
+                    let mib = MAX_LINE / (1024 * 1024);
+                    self.refuse(&Refusal::invalid_request(format!("A message may have at most {mib} MiB.")));
+                }
+                Line::Whole(range) => match self.triage.judge(self.lines.text(&range)) {
+                    Verdict::Deliver(message) => {
+                        if let JsonRpcMessage::Request(request) = &*message
+                            && matches!(request.request, ClientRequest::InitializeRequest(_))
+                        {
+                            self.handshake.begin(request.id.clone());
+                        }
+                        return Some(*message);
+                    }
+                    Verdict::Answer(refusal) => self.refuse(&refusal),
+                    Verdict::Ignore => {}
+                },
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        Ok(())
+    }
+}
+
+/// Holds the client's next messages back while `initialize` is being answered, since requests run concurrently and
+/// their handlers would not yet know who asks.
+#[derive(Default)]
+struct Handshake {
+    open: Mutex<Option<RequestId>>,
+    done: Notify,
+}
+
+/// A handshake takes no time. Should it ever, the end of the input must still be seen.
+const HANDSHAKE: Duration = Duration::from_secs(1);
+
+impl Handshake {
+    fn begin(&self, id: RequestId) {
+        *self.open.lock() = Some(id);
+    }
+
+    fn answered(&self, id: &RequestId) {
+        if self.open.lock().take_if(|open| open == id).is_some() {
+            self.done.notify_one();
+        }
+    }
+
+    async fn settled(&self) {
+        let done = self.done.notified();
+        if self.open.lock().is_some() && tokio::time::timeout(HANDSHAKE, done).await.is_err() {
+            tracing::warn!("`initialize` is not answered yet; going on");
+            *self.open.lock() = None;
+        }
+    }
+}
