@@ -417,7 +417,11 @@ impl StageUnit {
         }
         self.last = None;
         self.status.read_at = None;
-        self.doing = Doing::Nothing;
+        if !self.is_free() {
+            // It was identified anew in the middle of something: that something is over, nobody knows how.
+            let what = "The controller was identified anew before the motion was over.";
+            self.end(Err(self.error(Code::ControllerReset, what, Moved::Unknown)));
+        }
         self.set_activity(Activity::Idle);
         self.bump();
         self.poll(now);

@@ -525,10 +525,8 @@ impl Worker {
                     // An ended job never changes; a running one shows in its step.
                     Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && a.doing == b.doing)
                 });
-            let same = same_jobs
-                && old.stages == fresh.stages
-                && old.cameras == fresh.cameras
-                && old.queued == fresh.queued;
+            let same =
+                same_jobs && old.stages == fresh.stages && old.cameras == fresh.cameras && old.queued == fresh.queued;
             if !same {
                 *old = Arc::new(fresh);
             }

@@ -476,8 +476,20 @@ impl Grbl {
                     axis.id
                 ));
             }
+            let step = setting(100, *place).and_then(|steps| Distance::base(1.0 / steps).ok());
+            if let Some(step) = step
+                && axis.tolerance.in_base() < step.in_base() / 2.0
+            {
+                notes.push(format!(
+                    "{}'s tolerance, {} {unit}, is less than half of the controller's step, {} {unit}: moves will miss it.",
+                    axis.id,
+                    crate::units::plain(axis.tolerance.to(axis.unit)),
+                    crate::units::plain(step.to(axis.unit)),
+                    unit = axis.unit
+                ));
+            }
             facts.max_speed.push(max);
-            facts.resolution.push(setting(100, *place).and_then(|steps| Distance::base(1.0 / steps).ok()));
+            facts.resolution.push(step);
         }
         facts.identity = Identity {
             model: self.dialect.model().into(),
