@@ -447,7 +447,7 @@ impl Grbl {
     fn facts(&mut self) -> StageFacts {
         let mut notes = std::mem::take(&mut self.notes);
         if self.last_state == Some(State::Alarm) {
-            notes.push("It is locked until it is homed or unlocked.".into());
+            notes.push("It was locked when it was identified; home or clear_fault unlocks it.".into());
         }
         if !self.settings.contains_key(&13) {
             notes.push("It did not tell whether it reports millimetres ($13); millimetres are taken.".into());
