@@ -102,7 +102,12 @@ impl<T> Ticket<T> {
     }
 
     /// Lets the job go on without anybody waiting; its outcome stays in the job list.
-    pub fn detach(self) {
+    pub fn detach(mut self) {
+        self.release();
+    }
+
+    /// The same for one who goes on listening: from now on dropping the ticket stops nothing.
+    pub fn release(&mut self) {
         let _ = self.state.compare_exchange(WAITING, DETACHED, Ordering::AcqRel, Ordering::Acquire);
     }
 }

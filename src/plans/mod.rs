@@ -74,6 +74,17 @@ impl Sequence {
         Sequence { uses: vec![movement.stage.clone()], title, steps: [Step::Move(movement)].into() }
     }
 
+    /// Moves of several stages, one after the other.
+    pub fn movements(title: String, moves: Vec<Move>) -> Sequence {
+        let mut uses: Vec<Name> = Vec::new();
+        for m in &moves {
+            if !uses.contains(&m.stage) {
+                uses.push(m.stage.clone());
+            }
+        }
+        Sequence { title, uses, steps: moves.into_iter().map(Step::Move).collect() }
+    }
+
     /// A search for the reference.
     pub fn home(title: String, home: Home) -> Sequence {
         Sequence { uses: vec![home.stage.clone()], title, steps: [Step::Home(home)].into() }
