@@ -36,6 +36,7 @@
 //! 10. Only a positive acknowledgement is success.
 //! 11. Standard output belongs to the protocol.
 
+pub mod access;
 pub mod actor;
 pub mod config;
 pub mod devices;
@@ -45,4 +46,5 @@ pub mod interlocks;
 pub mod model;
 pub mod plans;
 pub mod store;
+pub mod tools;
 pub mod units;

@@ -1,0 +1,183 @@
+//! The book of commands: which job belongs to which call, what came of it, and which `command_id` was used.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::answer::{Outcome, ToolError};
+use crate::actor::Ticket;
+use crate::model::{Code, JobId, Report, RigError};
+
+/// How many finished commands are remembered.
+const REMEMBERED: usize = 128;
+
+/// Of how many finished commands the picture is kept in memory, too.
+const WITH_PICTURE: usize = 4;
+
+/// A command's outcome, once it is there.
+pub(crate) type Told = watch::Receiver<Option<Arc<Outcome>>>;
+
+/// One command.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    /// Its job.
+    pub(crate) job: JobId,
+    /// The tool that began it.
+    pub(crate) tool: &'static str,
+    /// The stage whose state it changes, for `state_epoch`.
+    pub(crate) stage: Option<crate::model::Name>,
+    /// Its outcome.
+    pub(crate) told: Told,
+    key: Option<(String, String)>,
+}
+
+impl Entry {
+    /// The outcome, if it is there.
+    pub(crate) fn outcome(&self) -> Option<Arc<Outcome>> {
+        self.told.borrow().clone()
+    }
+
+    /// Waits for the outcome.
+    pub(crate) async fn ended(&self) -> Arc<Outcome> {
+        let mut told = self.told.clone();
+        let found = told.wait_for(Option::is_some).await.ok().and_then(|o| o.clone());
+        found.unwrap_or_else(|| {
+            let what = format!("What came of {} was lost by a fault of the server.", self.job);
+            let error = RigError::new(Code::Internal, what).moved(crate::model::Moved::Unknown);
+            Arc::new(Err(error.into()))
+        })
+    }
+}
+
+/// What beginning a command gave.
+pub(crate) enum Begun {
+    /// A new one: the caller sees to it that the outcome is told.
+    New {
+        /// Its entry.
+        entry: Entry,
+        /// The rig's answer to come.
+        ticket: Ticket<Report>,
+        /// Where its outcome goes.
+        tell: watch::Sender<Option<Arc<Outcome>>>,
+    },
+    /// One that was begun before under the same `command_id`.
+    Known(Entry),
+}
+
+/// The commands of this run of the program.
+#[derive(Default)]
+pub(crate) struct Book(Mutex<VecDeque<Entry>>);
+
+impl Book {
+    /// Begins a command, unless its `command_id` was used before. `start` hands it to the rig; it must not
+    /// wait, because the book is locked meanwhile, so that the same id sent twice at once begins once.
+    ///
+    /// # Errors
+    /// `invalid_argument` when the id was used for something else; what `start` said otherwise, and the id
+    /// is free again.
+    pub(crate) fn begin(
+        &self,
+        tool: &'static str,
+        stage: Option<&crate::model::Name>,
+        id: Option<(&str, String)>,
+        start: impl FnOnce() -> Result<Ticket<Report>, RigError>,
+    ) -> Result<Begun, ToolError> {
+        let mut entries = self.0.lock();
+        if let Some((id, print)) = &id {
+            let known = entries.iter().find(|e| e.key.as_ref().is_some_and(|(i, _)| i == id));
+            if let Some(entry) = known {
+                let same = entry.tool == tool && entry.key.as_ref().is_some_and(|(_, p)| p == print);
+                return if same {
+                    Ok(Begun::Known(entry.clone()))
+                } else {
+                    let what = format!(
+                        "command_id {:?} was used for another command ({} of {}); a new command needs a new one.",
+                        super::args::cut(id),
+                        entry.tool,
+                        entry.job
+                    );
+                    Err(ToolError::new(Code::InvalidArgument, what))
+                };
+            }
+        }
+        let ticket = start()?;
+        let Some(job) = ticket.job() else {
+            return Err(ToolError::new(Code::Internal, "The rig gave a plan no number."));
+        };
+        let (tell, told) = watch::channel(None);
+        let key = id.map(|(i, p)| (i.to_owned(), p));
+        let entry = Entry { job, tool, stage: stage.cloned(), told, key };
+        entries.push_back(entry.clone());
+        prune(&mut entries);
+        Ok(Begun::New { entry, ticket, tell })
+    }
+
+    /// The command of that job.
+    pub(crate) fn find(&self, job: JobId) -> Option<Entry> {
+        self.0.lock().iter().find(|e| e.job == job).cloned()
+    }
+}
+
+/// Forgets the oldest that have ended, and the pictures of all but the newest.
+fn prune(entries: &mut VecDeque<Entry>) {
+    let mut ended = 0;
+    let mut kept = VecDeque::with_capacity(entries.len());
+    while let Some(mut entry) = entries.pop_back() {
+        if let Some(outcome) = entry.outcome() {
+            ended += 1;
+            if ended > REMEMBERED {
+                continue;
+            }
+            if ended > WITH_PICTURE
+                && let Ok(answer) = &*outcome
+                && answer.picture.is_some()
+            {
+                let mut without = answer.clone();
+                without.picture = None;
+                entry.told = watch::channel(Some(Arc::new(Ok(without)))).1;
+            }
+        }
+        kept.push_front(entry);
+    }
+    *entries = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Answer;
+    use super::*;
+
+    fn entry(n: u64, picture: bool) -> Entry {
+        let mut answer = Answer::ok("done");
+        answer.picture = picture.then(|| "iVBOR".into());
+        let told = watch::channel(Some(Arc::new(Ok(answer)))).1;
+        Entry { job: JobId(n), tool: "move_to", stage: None, told, key: None }
+    }
+
+    #[test]
+    fn the_book_stays_small_and_running_commands_stay_in_it() {
+        let mut entries: VecDeque<Entry> = (1..=300).map(|n| entry(n, true)).collect();
+        let (tell, told) = watch::channel(None);
+        entries.push_front(Entry { job: JobId(0), tool: "home", stage: None, told, key: None });
+        prune(&mut entries);
+        assert_eq!(entries.len(), REMEMBERED + 1);
+        assert_eq!((entries[0].job, entries[1].job), (JobId(0), JobId(300 - REMEMBERED as u64 + 1)));
+        let pictures = entries
+            .iter()
+            .filter_map(Entry::outcome)
+            .filter(|o| o.as_ref().as_ref().is_ok_and(|a| a.picture.is_some()));
+        assert_eq!(pictures.count(), WITH_PICTURE);
+        drop(tell);
+    }
+
+    #[tokio::test]
+    async fn an_outcome_that_nobody_will_tell_is_an_error_and_no_silence() {
+        let (tell, told) = watch::channel(None);
+        let entry = Entry { job: JobId(3), tool: "home", stage: None, told, key: None };
+        drop(tell);
+        let outcome = entry.ended().await;
+        assert_eq!(outcome.as_ref().as_ref().unwrap_err().error.code, Code::Internal);
+    }
+}

@@ -1,0 +1,164 @@
+//! One call: what its handler may use, and what all calls share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::{Outcome, ToolError};
+use super::args::Args;
+use super::book::Book;
+use super::eaa::Buffers;
+use super::presence::Present;
+use super::recovery::{self, Situation};
+use super::registry::{Built, Spec};
+use crate::access::Policy;
+use crate::actor::RigHandle;
+use crate::config::{Homing, Rig};
+use crate::model::{Caller, Code, Epoch, Name, Remedy, Snapshot, StopBy};
+use crate::store::{EventLog, SavedPositions, Store};
+
+/// A rig that runs, with its files.
+#[derive(Clone)]
+pub struct Live {
+    /// The way to the rig thread.
+    pub handle: RigHandle,
+    /// Pictures and exports.
+    pub store: Arc<Store>,
+    /// The audit log.
+    pub events: Arc<EventLog>,
+    /// Positions with names.
+    pub saved: Arc<SavedPositions>,
+}
+
+/// What stands behind the tools.
+#[derive(Clone)]
+pub enum RigPart {
+    /// A rig.
+    Live(Live),
+    /// A rig file that can't be used. Nothing was opened; `diagnose` alone is listed, and says this.
+    Bad {
+        /// Every problem with its line and remedy, as text.
+        problems: String,
+    },
+}
+
+/// What all calls share.
+pub(crate) struct Core {
+    pub(crate) rig: RigPart,
+    pub(crate) policy: Policy,
+    pub(crate) request_timeout: Duration,
+    pub(crate) shutting_down: CancellationToken,
+    pub(crate) tools: Vec<Built>,
+    pub(crate) present: watch::Receiver<Present>,
+    pub(crate) book: Arc<Book>,
+    pub(crate) buffers: Arc<Buffers>,
+}
+
+impl Core {
+    /// The rig, if there is one.
+    pub(crate) fn rig(&self) -> Option<&Rig> {
+        match &self.rig {
+            RigPart::Live(live) => Some(live.handle.rig()),
+            RigPart::Bad { .. } => None,
+        }
+    }
+
+    /// The rig's name, for results.
+    pub(crate) fn rig_name(&self) -> &str {
+        self.rig().map_or("", |r| r.name.as_str())
+    }
+
+    /// Whether a tool stands in this caller's list now.
+    pub(crate) fn lists(&self, spec: &Spec) -> bool {
+        match self.rig() {
+            None => spec.name == "diagnose",
+            Some(rig) => spec.need.of(rig) && spec.granted(self.policy) && spec.need.present(*self.present.borrow()),
+        }
+    }
+
+    /// Whether a step that names `tool` for `device` leads anywhere for this caller.
+    pub(crate) fn may(&self, tool: &str, device: Option<&str>) -> bool {
+        let listed = self.tools.iter().any(|t| t.spec.name == tool && self.lists(t.spec));
+        let (RigPart::Live(live), Some(device)) = (&self.rig, device) else { return listed };
+        listed
+            && match tool {
+                "home" => live.handle.rig().stage(device).is_some_and(|s| matches!(s.home, Homing::Cycle { .. })),
+                "clear_fault" => releasable(&live.handle.snapshot(), device),
+                _ => true,
+            }
+    }
+
+    /// The sentence after `Next:`.
+    pub(crate) fn next(&self, tool: &str, error: &ToolError, device: Option<&str>) -> String {
+        let named = error.error.device.as_ref().map(Name::as_str).or(device);
+        let only = self.rig().and_then(|r| match r.stages.as_slice() {
+            [one] => Some(one.id.as_str()),
+            _ => None,
+        });
+        let device = named.or(only);
+        let may = |t: &str| self.may(t, device);
+        recovery::next(error.error.code, error.next.as_deref(), &Situation { tool, device, may: &may })
+    }
+}
+
+/// Whether a tool may end the device's stop or fault.
+fn releasable(state: &Snapshot, device: &str) -> bool {
+    let fault = if let Some(stage) = state.stage(device) {
+        if stage.stopped_by == Some(StopBy::Person) {
+            return false;
+        }
+        stage.fault.as_ref()
+    } else {
+        state.camera(device).and_then(|c| c.fault.as_ref())
+    };
+    fault.is_none_or(|f| f.remedy == Remedy::ClearFault)
+}
+
+/// One call of a tool.
+pub(crate) struct Call {
+    pub(crate) core: Arc<Core>,
+    pub(crate) tool: &'static str,
+    pub(crate) args: Args,
+    pub(crate) caller: Caller,
+    /// The client's number of the request, for sidecars.
+    pub(crate) id: String,
+    /// The client took the call back.
+    pub(crate) gone: CancellationToken,
+    /// Where signs of life go, if the client asked for them.
+    pub(crate) beat: Option<Beat>,
+}
+
+/// Where signs of life of a long call go.
+#[derive(Clone)]
+pub(crate) struct Beat {
+    pub(crate) peer: rmcp::Peer<rmcp::RoleServer>,
+    pub(crate) token: rmcp::model::ProgressToken,
+}
+
+impl Call {
+    /// The rig that runs.
+    ///
+    /// # Errors
+    /// `bad_rig_file`: there is none.
+    pub(crate) fn live(&self) -> Result<&Live, ToolError> {
+        match &self.core.rig {
+            RigPart::Live(live) => Ok(live),
+            RigPart::Bad { .. } => Err(ToolError::new(Code::BadRigFile, "The rig file is wrong; nothing was opened.")),
+        }
+    }
+
+    /// How long this call waits before it hands back a job.
+    pub(crate) fn patience(&self, rig: &Rig) -> Duration {
+        self.args.wait(rig.calls.wait.min(self.core.request_timeout))
+    }
+
+    /// The number of the stage's state, now.
+    pub(crate) fn epoch(&self, stage: &str) -> Option<Epoch> {
+        self.live().ok()?.handle.snapshot().stage(stage).map(|s| s.epoch)
+    }
+}
+
+/// A handler.
+pub(crate) type Handler = fn(Call) -> futures::future::BoxFuture<'static, Outcome>;

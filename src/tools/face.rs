@@ -1,0 +1,287 @@
+//! The MCP server's handler: lists what this caller may call, checks, calls, and answers whatever happens.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::{Outcome, ToolError};
+use super::args::{Args, cut};
+use super::call::{Beat, Call, Core, RigPart};
+use super::presence::{self, Present};
+use super::registry::{self, Need, Spec};
+use super::stopping;
+use crate::access::{Policy, stdio_caller};
+use crate::model::{Code, Moved, RigError};
+
+/// How long clients may keep the tool list.
+const LIST_TTL_MS: u64 = 60_000;
+
+/// What `initialize` and `server/discover` say about using this server.
+const INSTRUCTIONS: &str = "steadyhand drives this lab's motion stages and cameras, and refuses what could do harm. \
+Begin with describe_rig (axes, units, limits, which way is toward the sample), then get_state. Every motion names its \
+unit; limits are refused, never clamped: check_move shows what is allowed without moving. A stage whose position isn't \
+referenced must be homed first. move_by needs the state_epoch on which you decided (from get_state or the last answer). \
+Errors read: [code] what happened. Moved: no|yes|unknown. Next: what to do; follow Next. A call that takes long answers \
+status \"running\" with a job_id: call get_job. stop works at any moment and needs nothing; after it, clear_fault \
+releases the stage, unless a person stopped it. Positions from a `counter` prove nothing about a jam. Emergency stops, \
+limit switches and laser interlocks are the hardware's: this server never replaces them; when unsure, ask the person at \
+the rig.";
+
+/// What a [`Face`] is made of.
+pub struct Parts {
+    /// The rig, or what is wrong with its file.
+    pub rig: RigPart,
+    /// What callers may do.
+    pub policy: Policy,
+    /// The client's own limit on a call: calls answer, or hand back a job, before it.
+    pub request_timeout: Duration,
+    /// Ends when the program begins to shut down.
+    pub shutting_down: CancellationToken,
+}
+
+/// The tools as an MCP server. Clones share everything.
+#[derive(Clone)]
+pub struct Face(Arc<Core>);
+
+impl Face {
+    /// The face of a rig. Must be called within a tokio runtime: a task follows the devices, so that the
+    /// list of tools does.
+    pub fn new(parts: Parts) -> Face {
+        let (told, present) = watch::channel(Present::ALL);
+        let rig = match &parts.rig {
+            RigPart::Live(live) => {
+                tokio::spawn(presence::follow(live.handle.clone(), told));
+                Some(live.handle.rig().clone())
+            }
+            RigPart::Bad { .. } => None,
+        };
+        Face(Arc::new(Core {
+            tools: registry::build(rig.as_deref()),
+            rig: parts.rig,
+            policy: parts.policy,
+            request_timeout: parts.request_timeout,
+            shutting_down: parts.shutting_down,
+            present,
+            book: Arc::default(),
+            buffers: Arc::default(),
+        }))
+    }
+
+    /// The names of the tools that are listed now, in their order.
+    pub fn listed(&self) -> Vec<&'static str> {
+        self.0.tools.iter().filter(|t| self.0.lists(t.spec)).map(|t| t.spec.name).collect()
+    }
+
+    /// Every example call of the listed tools: tool and arguments as JSON.
+    pub fn examples(&self) -> Vec<(&'static str, &'static str)> {
+        let listed = self.0.tools.iter().filter(|t| self.0.lists(t.spec));
+        listed.flat_map(|t| t.spec.examples.iter().map(|e| (t.spec.name, *e))).collect()
+    }
+
+    fn me() -> Implementation {
+        Implementation::new("steadyhand", env!("CARGO_PKG_VERSION"))
+            .with_title("steadyhand")
+            .with_description("Motion stages and cameras of a lab, with a steady hand.")
+    }
+
+    /// Runs a call of a known tool, up to its outcome.
+    async fn outcome(
+        &self,
+        spec: &'static Spec,
+        request: CallToolRequestParams,
+        cx: &RequestContext<RoleServer>,
+    ) -> Outcome {
+        let core = &self.0;
+        self.permitted(spec)?;
+        let Some(built) = core.tools.iter().find(|t| t.spec.name == spec.name) else {
+            return Err(ToolError::new(Code::Unsupported, format!("This rig has nothing for {}.", spec.name)));
+        };
+        let args = Args::check(request.arguments, &built.input, built.validator()?, core.rig());
+        let args = match args {
+            Err(e) if spec.name == "stop" => return Err(stopping::in_spite_of(core, e).await),
+            other => other?,
+        };
+        let client = cx.client_info();
+        let beat = cx.meta.get_progress_token().map(|token| Beat { peer: cx.peer.clone(), token });
+        let call = Call {
+            core: core.clone(),
+            tool: spec.name,
+            args,
+            caller: stdio_caller(client.as_ref().map(|c| (c.name.as_str(), c.version.as_str()))),
+            id: cx.id.to_string(),
+            gone: cx.ct.clone(),
+            beat,
+        };
+        (spec.run)(call).await
+    }
+
+    /// Judges again what the list has judged: a client may call what it was never shown.
+    fn permitted(&self, spec: &Spec) -> Result<(), ToolError> {
+        let Some(rig) = self.0.rig() else {
+            if spec.need == Need::Nothing && spec.name == "diagnose" {
+                return Ok(());
+            }
+            return Err(ToolError::new(
+                Code::BadRigFile,
+                "The rig file is wrong; nothing was opened, and only diagnose works.",
+            ));
+        };
+        if !spec.need.of(rig) {
+            let what = format!("{} isn't available: {}.", spec.name, spec.need.lacking());
+            return Err(ToolError::new(Code::Unsupported, what));
+        }
+        if !spec.granted(self.0.policy) {
+            let what = format!("{} isn't permitted: this server was started to read only.", spec.name);
+            return Err(ToolError::new(Code::NotPermitted, what));
+        }
+        Ok(())
+    }
+
+    /// What goes to the client, whatever the outcome is.
+    fn result(&self, tool: &str, outcome: Outcome, device: Option<&str>) -> CallToolResult {
+        let rig = self.0.rig_name();
+        match outcome {
+            Ok(answer) => answer.into_result(rig, |t| self.0.may(t, device)),
+            Err(error) => {
+                let next = self.0.next(tool, &error, device);
+                tracing::info!(tool, code = error.error.code.text(), what = %error.error.what, "refused or failed");
+                error.into_result(rig, &next)
+            }
+        }
+    }
+}
+
+/// Answers for a call that panics. What it began is stopped, because its ticket is dropped with it.
+async fn fence(tool: &str, call: impl Future<Output = Outcome>) -> Outcome {
+    AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(tool, "a tool panicked; its call is answered as an internal error");
+        let what = format!("A fault in {tool} ended the call.");
+        Err(RigError::new(Code::Internal, what).moved(Moved::Unknown).into())
+    })
+}
+
+fn modern(cx: &RequestContext<RoleServer>) -> bool {
+    cx.protocol_version().is_some_and(|v| v.as_str() >= "2026-07-28")
+}
+
+/// Modern results say who made them.
+fn stamp(meta: &mut Option<rmcp::model::MetaObject>) {
+    if let Ok(me) = serde_json::to_value(Face::me()) {
+        meta.get_or_insert_default().insert("io.modelcontextprotocol/serverInfo".into(), me);
+    }
+}
+
+impl ServerHandler for Face {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities).with_server_info(Face::me()).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        if request.and_then(|r| r.cursor).is_some_and(|c| !c.is_empty()) {
+            return Err(ErrorData::invalid_params("unknown cursor: the list of tools has one page", None));
+        }
+        let listed = self.0.tools.iter().filter(|t| self.0.lists(t.spec));
+        let mut result = ListToolsResult { tools: listed.map(|t| t.tool.clone()).collect(), ..Default::default() };
+        if modern(&cx) {
+            result = result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
+            stamp(&mut result.meta);
+        }
+        Ok(result)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        // A stop goes out before anything is looked at that could fail or wait.
+        if request.name == "stop" {
+            stopping::at_once(&self.0, request.arguments.as_ref());
+        }
+        let Some(spec) = registry::find(&request.name) else {
+            return Err(ErrorData::invalid_params(format!("unknown tool: {}", cut(&request.name)), None));
+        };
+        let named = |key: &str| request.arguments.as_ref()?.get(key)?.as_str().map(str::to_owned);
+        let device = ["stage", "device", "camera"].into_iter().find_map(named);
+        let device = device.filter(|d| self.0.rig().is_some_and(|r| r.stage(d).is_some() || r.camera(d).is_some()));
+        let outcome = fence(spec.name, self.outcome(spec, request, &cx)).await;
+        let mut result = self.result(spec.name, outcome, device.as_deref());
+        if modern(&cx) {
+            stamp(&mut result.meta);
+        }
+        Ok(CallToolResponse::Complete(result))
+    }
+
+    async fn on_initialized(&self, cx: NotificationContext<RoleServer>) {
+        let mut present = self.0.present.clone();
+        present.mark_unchanged();
+        tokio::spawn(async move {
+            while present.changed().await.is_ok() {
+                if cx.peer.is_transport_closed() || cx.peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, cx: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut present = self.0.present.clone();
+        present.mark_unchanged();
+        loop {
+            tokio::select! {
+                () = cx.cancelled() => return Ok(()),
+                () = self.0.shutting_down.cancelled() => return Ok(()),
+                changed = present.changed() => {
+                    if changed.is_err() {
+                        cx.cancelled().await;
+                        return Ok(());
+                    }
+                    if cx.sink().notify_tool_list_changed().await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered() {
+        let outcome = fence("move_to", async { panic!("deliberate") }).await;
+        let error = outcome.unwrap_err().error;
+        assert_eq!((error.code, error.moved), (Code::Internal, Moved::Unknown));
+        assert!(error.what.contains("move_to"));
+    }
+
+    #[test]
+    fn the_instructions_are_short_and_name_tools_that_exist() {
+        assert!(INSTRUCTIONS.len() < 3 * 1024);
+        for name in ["describe_rig", "get_state", "check_move", "move_by", "get_job", "stop", "clear_fault"] {
+            assert!(INSTRUCTIONS.contains(name) && registry::find(name).is_some(), "{name}");
+        }
+    }
+}

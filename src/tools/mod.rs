@@ -1,0 +1,68 @@
+//! The MCP face: what a model or a workflow can call, what it must give, and what it reads in return. Thin:
+//! facts come from below, and every motion is judged there.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `face` | the server's handler: list, check, call, answer |
+//! | `registry` | the table of all tools |
+//! | `schema`, `args` | what tools take, and reading it |
+//! | `answer`, `recovery`, `words` | results; errors with their next step; positions in words |
+//! | `book`, `wait`, `call` | commands that run, and waiting for them |
+//! | `presence` | which devices are there, for the list |
+//! | `describe`, `state`, `motion`, `stopping`, `jobs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
+
+mod answer;
+mod args;
+mod book;
+mod call;
+mod camera;
+mod describe;
+mod eaa;
+mod face;
+mod images;
+mod jobs;
+mod motion;
+mod picture;
+mod presence;
+mod recovery;
+mod region;
+mod registry;
+mod schema;
+mod state;
+mod stopping;
+mod wait;
+mod words;
+
+pub use call::{Live, RigPart};
+pub use face::{Face, Parts};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use answer::ToolError;
+
+use crate::actor::RigHandle;
+use crate::model::{Code, Moved, RigError, Snapshot};
+
+/// Runs what computes or waits for the disk on a thread that may.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| {
+        tracing::error!(error = %e, "a blocking part of a tool failed");
+        RigError::new(Code::Internal, "A fault ended the work on pixels or files.").moved(Moved::Unknown).into()
+    })
+}
+
+/// The state once `holds`, or as it is after half a second: an order's answer can be a moment earlier than the
+/// published state that shows its effect.
+async fn settled(handle: &RigHandle, holds: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    let mut changes = handle.changes();
+    let wait = changes.wait_for(|s| holds(s));
+    // Whether it came, ended or took too long: the newest state is the answer.
+    let _ = tokio::time::timeout(Duration::from_millis(500), wait).await;
+    handle.snapshot()
+}
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! Tools that read: `get_state`, `diagnose`, `list_events`, `whoami`. None touches the wire.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, Outcome};
+use super::call::{Call, RigPart};
+use super::schema::{Object, Schema, choice, integer_in, stage, text};
+use super::words;
+use crate::config::{Homing, Rig};
+use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, StopBy, Time};
+use crate::store::EventFilter;
+
+/// The most bytes of a state report: it is read often.
+const STATE_BYTES: usize = 2048;
+
+/// Arguments of `get_state`.
+pub(crate) fn get_state_input(rig: &Rig) -> Schema {
+    if rig.stages.is_empty() {
+        return Object::new().build();
+    }
+    Object::new().may("stage", stage(rig)).build()
+}
+
+/// Answers `get_state`.
+pub(crate) async fn get_state(call: Call) -> Outcome {
+    let live = call.live()?;
+    let (rig, state, now) = (live.handle.rig(), live.handle.snapshot(), live.handle.now());
+    let only = call.args.text("stage");
+    Ok(report(rig, &state, now, only))
+}
+
+/// The state as an answer of bounded size.
+pub(crate) fn report(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>) -> Answer {
+    let stages: Vec<&StageStatus> =
+        state.stages.iter().filter(|s| only.is_none_or(|o| s.stage.as_str() == o)).collect();
+    let mut lines = Vec::new();
+    for status in &stages {
+        if let Some(stage) = rig.stage(status.stage.as_str()) {
+            lines.push(words::stage_line(status, stage));
+        }
+    }
+    let cameras: Vec<&CameraStatus> = if only.is_none() { state.cameras.iter().collect() } else { Vec::new() };
+    lines.extend(cameras.iter().map(|c| words::camera_line(c)));
+    let running: Vec<Value> = state
+        .jobs
+        .iter()
+        .filter(|j| j.state == JobState::Running)
+        .map(|j| json!({ "job_id": j.id.to_string(), "title": j.title, "doing": j.doing }))
+        .collect();
+    lines.extend(
+        state.jobs.iter().filter(|j| j.state == JobState::Running).map(|j| format!("{} runs: {}.", j.id, j.title)),
+    );
+    let mut answer = Answer::ok("")
+        .with("jobs", running)
+        .with("control", "anybody")
+        .with("queued", state.queued)
+        .with("cameras", cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>());
+    // As many stages as fit; the others are named with the argument that shows them.
+    let mut shown: Vec<Value> = Vec::new();
+    let mut bytes = Value::Object(answer.data.clone()).to_string().len() + 160;
+    for status in &stages {
+        let Some(stage) = rig.stage(status.stage.as_str()) else { continue };
+        let one = stage_json(status, stage, rig, now);
+        bytes += one.to_string().len() + 1;
+        if bytes > STATE_BYTES && !shown.is_empty() {
+            break;
+        }
+        shown.push(one);
+    }
+    let truncated = shown.len() < stages.len();
+    match next(rig, &stages) {
+        Advice::Tool(tool, say) => answer = answer.next(tool, say),
+        Advice::Say(text) => lines.push(text),
+    }
+    if truncated {
+        let (n, total) = (shown.len(), stages.len());
+        lines.truncate(n);
+        lines.push(format!("These are {n} of {total} stages; get_state {{\"stage\": …}} shows another."));
+        answer = answer.with("total_stages", total);
+    }
+    answer.text = lines.join("\n");
+    answer.with("stages", shown).with("truncated", truncated)
+}
+
+/// What the state suggests.
+enum Advice {
+    Tool(&'static str, String),
+    Say(String),
+}
+
+fn next(rig: &Rig, stages: &[&StageStatus]) -> Advice {
+    for s in stages {
+        let homed = s.axes.iter().all(|a| a.position.is_some() && a.trust > crate::model::Trust::Unknown);
+        if s.fault.is_some() || s.activity == crate::model::Activity::Offline {
+            return Advice::Tool("diagnose", format!("diagnose {{}} says what {} needs", s.stage));
+        }
+        match s.stopped_by {
+            Some(StopBy::Person) => {
+                return Advice::Say(format!("A person stopped {}; ask them to release it.", s.stage));
+            }
+            Some(_) => {
+                let say = format!("clear_fault {{\"device\": \"{}\"}} when it is safe to go on", s.stage);
+                return Advice::Tool("clear_fault", say);
+            }
+            None => {}
+        }
+        if !homed && !s.activity.is_motion() && s.activity != crate::model::Activity::Connecting {
+            if rig.stage(s.stage.as_str()).is_some_and(|c| c.home == Homing::Never) {
+                return Advice::Say(format!("Ask the person at the rig to declare where {} stands.", s.stage));
+            }
+            return Advice::Tool("home", format!("home {{\"stage\": \"{}\"}} once its way is free", s.stage));
+        }
+    }
+    Advice::Say("Everything is ready.".into())
+}
+
+fn fault_json(f: &Fault) -> Value {
+    json!({ "code": f.code.text(), "what": f.what, "remedy": f.remedy })
+}
+
+fn stage_json(status: &StageStatus, stage: &crate::config::Stage, rig: &Rig, now: Time) -> Value {
+    let mut m = Map::from_iter([
+        ("stage".to_owned(), json!(status.stage.as_str())),
+        ("activity".to_owned(), json!(status.activity.word())),
+        ("state_epoch".to_owned(), json!(status.epoch.0)),
+        ("age_ms".to_owned(), words::age_ms(status.read_at, now)),
+        ("axes".to_owned(), words::axes_json(status, stage)),
+    ]);
+    if let Some(by) = status.stopped_by {
+        m.insert("stopped_by".into(), json!(by));
+    }
+    if let Some(f) = &status.fault {
+        m.insert("fault".into(), fault_json(f));
+    }
+    if words::simulated(rig, &stage.driver) {
+        m.insert("simulated".into(), true.into());
+    }
+    Value::Object(m)
+}
+
+fn camera_json(status: &CameraStatus, rig: &Rig) -> Value {
+    let mut m = Map::from_iter([
+        ("camera".to_owned(), json!(status.camera.as_str())),
+        ("ready".to_owned(), json!(status.ready)),
+        ("exposing".to_owned(), json!(status.exposing)),
+    ]);
+    if let Some(s) = &status.settings {
+        m.extend(words::settings_json(s));
+    }
+    if let Some(f) = &status.fault {
+        m.insert("fault".into(), fault_json(f));
+    }
+    if rig.camera(status.camera.as_str()).is_some_and(|c| words::simulated(rig, &c.driver)) {
+        m.insert("simulated".into(), true.into());
+    }
+    Value::Object(m)
+}
+
+/// Answers `diagnose`.
+pub(crate) async fn diagnose(call: Call) -> Outcome {
+    let live = match &call.core.rig {
+        RigPart::Live(live) => live,
+        RigPart::Bad { problems } => {
+            let text = format!(
+                "The rig file can't be used, so nothing was opened and nothing can move:\n{problems}\nNext: ask the person \
+                 at the rig to correct it and start the server again; `steadyhand check` shows the same."
+            );
+            return Ok(Answer::ok(text)
+                .with("rig_file", "bad")
+                .with("problems", problems.as_str())
+                .with("devices", json!([])));
+        }
+    };
+    let (rig, state) = (live.handle.rig(), live.handle.snapshot());
+    let may_clear = call.core.may("clear_fault", None);
+    let mut lines = Vec::new();
+    let mut devices = Vec::new();
+    for s in &state.stages {
+        let driver = rig.stage(s.stage.as_str()).map_or("", |c| c.driver.as_str());
+        let simulated = words::simulated(rig, driver);
+        let ready = s.fault.is_none()
+            && !matches!(s.activity, crate::model::Activity::Offline | crate::model::Activity::Connecting);
+        let connecting = s.activity == crate::model::Activity::Connecting;
+        let what = Device { name: s.stage.as_str(), kind: "stage", driver, simulated, ready, connecting };
+        device(&what, &s.link, s.identity.as_ref(), s.fault.as_ref(), may_clear, &mut lines, &mut devices);
+    }
+    for c in &state.cameras {
+        let driver = rig.camera(c.camera.as_str()).map_or("", |d| d.driver.as_str());
+        let simulated = words::simulated(rig, driver);
+        let what = Device {
+            name: c.camera.as_str(),
+            kind: "camera",
+            driver,
+            simulated,
+            ready: c.ready || c.exposing,
+            connecting: c.fault.is_none(),
+        };
+        device(&what, &c.link, c.identity.as_ref(), c.fault.as_ref(), may_clear, &mut lines, &mut devices);
+    }
+    if lines.is_empty() {
+        lines.push("No device has reported yet; call diagnose {} again in a second.".into());
+    }
+    if let Some(why) = live.events.failing() {
+        lines.push(format!("The audit log can't be written, so nothing may move: {why}"));
+    }
+    Ok(Answer::ok(lines.join("\n")).with("rig_file", "good").with("devices", devices))
+}
+
+struct Device<'a> {
+    name: &'a str,
+    kind: &'a str,
+    driver: &'a str,
+    simulated: bool,
+    ready: bool,
+    connecting: bool,
+}
+
+fn device(
+    d: &Device<'_>,
+    link: &LinkStatus,
+    identity: Option<&crate::model::Identity>,
+    fault: Option<&Fault>,
+    may_clear: bool,
+    lines: &mut Vec<String>,
+    devices: &mut Vec<Value>,
+) {
+    let to_do = what_to_do(d, link, fault, may_clear);
+    let who = identity.map_or_else(
+        || "it has not said what it is".to_owned(),
+        |i| format!("it is {} {}", i.model, i.firmware).trim_end().to_owned(),
+    );
+    let open = if link.open { "open" } else { "closed" };
+    let port = if link.port.is_empty() { "no port found" } else { link.port.as_str() };
+    let mut line = format!("{} {} ({}) on {port}, {open}; {who}.", d.kind, d.name, d.driver);
+    if let Some(f) = fault {
+        line.push_str(&format!(" Fault [{}] {}", f.code, f.what));
+    } else if let Some(e) = &link.last_error {
+        line.push_str(&format!(" Last error: {e}."));
+    }
+    for note in identity.iter().flat_map(|i| &i.notes) {
+        line.push_str(&format!(" Note: {note}"));
+    }
+    line.push_str(&format!(" {to_do}"));
+    lines.push(line);
+    devices.push(json!({
+        "device": d.name, "kind": d.kind, "driver": d.driver, "simulated": d.simulated, "port": link.port, "open": link.open,
+        "degraded": link.degraded, "frames": link.frames, "bad_frames": link.bad_frames, "timeouts": link.timeouts,
+        "reconnects": link.reconnects, "last_error": link.last_error,
+        "identity": identity.map(|i| json!({ "model": i.model, "firmware": i.firmware, "serial": i.serial, "notes": i.notes })),
+        "fault": fault.map(fault_json), "to_do": to_do,
+    }));
+}
+
+/// What a person or the caller has to do for a device.
+fn what_to_do(d: &Device<'_>, link: &LinkStatus, fault: Option<&Fault>, may_clear: bool) -> String {
+    let name = d.name;
+    match fault.map(|f| f.remedy) {
+        Some(Remedy::ClearFault) if !may_clear => format!("Ask the person at the rig to clear the fault of {name}."),
+        Some(Remedy::ClearFault) => {
+            format!("When the cause is gone: clear_fault {{\"device\": \"{name}\"}}.")
+        }
+        Some(Remedy::Reconnect) => format!(
+            "Ask the person at the rig to check that {name} is switched on and plugged in, and that no other program has its port; it connects again by itself."
+        ),
+        Some(Remedy::Restart) => format!("Ask the person at the rig to look at {name} and to restart the server."),
+        None if d.ready && link.degraded => {
+            "It works, but many replies are damaged: ask the person at the rig to look at the cable.".into()
+        }
+        None if d.ready => "It is ready.".into(),
+        None if d.connecting => "It is being opened; call diagnose {} again in a second.".into(),
+        None => format!("Ask the person at the rig to check that {name} is switched on and plugged in."),
+    }
+}
+
+/// Arguments of `list_events`.
+pub(crate) fn list_events_input(rig: &Rig) -> Schema {
+    let devices = rig.stages.iter().map(|s| s.id.to_string()).chain(rig.cameras.iter().map(|c| c.id.to_string()));
+    let devices: Vec<String> = devices.collect();
+    let mut object = Object::new().may("kind", text(32, "Only this kind: intent, outcome, refused, stop, fault, …"));
+    if !devices.is_empty() {
+        object = object.may("device", choice(devices, "Only this device."));
+    }
+    object
+        .may("limit", integer_in(1, 50, "Rows, default 20."))
+        .may("offset", integer_in(0, 1_000_000, "Rows to skip."))
+        .build()
+}
+
+/// Answers `list_events`.
+pub(crate) async fn list_events(call: Call) -> Outcome {
+    let live = call.live()?;
+    let filter = EventFilter {
+        kind: call.args.text("kind").map(str::to_owned),
+        device: call.args.text("device").map(str::to_owned),
+    };
+    let (offset, limit) = page(&call, 20);
+    let (events, total) = live.events.recent(&filter, offset, limit);
+    let rows: Vec<Value> = events.iter().map(|e| json!(e)).collect();
+    let lines: Vec<String> = events
+        .iter()
+        .map(|e| {
+            let device = e.device.as_deref().map_or(String::new(), |d| format!(" {d}"));
+            format!("{} {}{device}: {}", e.t, e.kind, e.what)
+        })
+        .collect();
+    let text = match rows.len() {
+        0 if filter == EventFilter::default() => "No event yet.".to_owned(),
+        0 => "No such event.".to_owned(),
+        n => format!("{n} of {total} events, newest first.{}\n{}", more(offset, n, total), lines.join("\n")),
+    };
+    let answer = Answer::ok(text);
+    let answer = if rows.is_empty() { answer.next("list_events", "list_events {} for all there are") } else { answer };
+    Ok(paged(answer, "events", rows, offset, total))
+}
+
+/// Offset and limit of a paged call.
+pub(crate) fn page(call: &Call, standard: usize) -> (usize, usize) {
+    let read = |name: &str| call.args.integer(name).and_then(|v| usize::try_from(v).ok());
+    (read("offset").unwrap_or(0), read("limit").unwrap_or(standard).clamp(1, 50))
+}
+
+/// How to go on, in words.
+pub(crate) fn more(offset: usize, shown: usize, total: usize) -> String {
+    if offset + shown < total { format!(" Pass offset {} for more.", offset + shown) } else { String::new() }
+}
+
+/// Rows with how many there are in all, and how to go on.
+pub(crate) fn paged(answer: Answer, key: &str, rows: Vec<Value>, offset: usize, total: usize) -> Answer {
+    let end = offset + rows.len();
+    let answer = answer.with("total", total).with("truncated", end < total).with(key, rows);
+    if end < total { answer.with("next_offset", end) } else { answer }
+}
+
+/// Answers `whoami`.
+pub(crate) async fn whoami(call: Call) -> Outcome {
+    let listed = call.core.tools.iter().filter(|t| call.core.lists(t.spec));
+    let granted: Vec<&str> = listed.map(|t| t.spec.name).collect();
+    let how = if call.core.policy.read_only {
+        "This server only reads for you; stop works all the same."
+    } else {
+        "You may move the stages and use the cameras, within the rig's limits."
+    };
+    let text = format!("You are {} over {}. {how}", call.caller.client, "standard input and output");
+    Ok(Answer::ok(text)
+        .with("client", call.caller.client.as_str())
+        .with("caller", call.caller.id.as_str())
+        .with("way", json!(call.caller.way))
+        .with("read_only", call.core.policy.read_only)
+        .with("tools", granted))
+}

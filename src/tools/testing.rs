@@ -1,0 +1,88 @@
+//! The demonstration rig and a state of it, for tests of single tools.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::config::{self, KnownDrivers, Rig};
+use crate::model::{
+    Activity, AxisId, AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Fault, Frame, LinkStatus,
+    Moved, Name, Pixels, Remedy, Snapshot, Source, StageStatus, Time, Trust,
+};
+use crate::units::{Position, Unit};
+
+/// The drivers that the example rigs name.
+const KNOWN: KnownDrivers = KnownDrivers { stages: &["grbl"], cameras: &["simcam"] };
+
+/// The rig of `steadyhand demo`.
+pub(crate) fn rig() -> Rig {
+    let text = include_str!("../../rigs/demo.toml").replace("@SCOPE@", "/dev/ttyDEMO").replace("@CAM@", "127.0.0.1:9");
+    let rig = config::parse(&text, Path::new("demo.toml"), &KNOWN);
+    Rig { file: None, ..rig.unwrap_or_else(|p| panic!("{}", p.render(false))) }
+}
+
+/// The demonstration rig, homed and idle at x 12.5 mm, y 10 mm, z 4000 um.
+pub(crate) fn state() -> Snapshot {
+    let axis = |name: &str, value: f64, unit| AxisStatus {
+        axis: Name::new(name),
+        position: Position::new(value, unit).ok(),
+        trust: Trust::Referenced,
+        source: Source::Counter,
+        target: None,
+        at_limit: false,
+    };
+    let stage = StageStatus {
+        stage: Name::new("scope"),
+        activity: Activity::Idle,
+        fault: None,
+        stopped_by: None,
+        axes: vec![axis("x", 12.5, Unit::Mm), axis("y", 10.0, Unit::Mm), axis("z", 4000.0, Unit::Um)],
+        epoch: Epoch(42),
+        read_at: Some(Time::ZERO),
+        came_from: None,
+        identity: None,
+        link: LinkStatus { port: "/dev/ttyDEMO".into(), open: true, ..LinkStatus::default() },
+    };
+    let camera = CameraStatus {
+        camera: Name::new("cam"),
+        ready: true,
+        exposing: false,
+        fault: None,
+        settings: Some(settings()),
+        identity: None,
+        link: LinkStatus { port: "127.0.0.1:9".into(), open: true, ..LinkStatus::default() },
+    };
+    Snapshot { at: Time::ZERO, stages: vec![stage], cameras: vec![camera], jobs: Vec::new(), queued: 0 }
+}
+
+/// Settings of a small camera.
+pub(crate) fn settings() -> CameraSettings {
+    CameraSettings { exposure_ms: 20.0, gain: 1.0, roi: [0, 0, 3, 2], binning: 1, bits: 12, sensor: [3, 2] }
+}
+
+/// A fault of a device that is gone.
+pub(crate) fn fault() -> Fault {
+    Fault { code: Code::Unplugged, what: "The connection broke.".into(), at: Time::ZERO, remedy: Remedy::Reconnect }
+}
+
+/// A frame of 2 × 3 pixels.
+pub(crate) fn frame() -> Frame {
+    let readings = vec![AxisReading {
+        id: AxisId::new("scope", "x"),
+        position: Position::new(12.5, Unit::Mm).ok(),
+        unit: Unit::Mm,
+        trust: Trust::Referenced,
+    }];
+    Frame {
+        camera: Name::new("cam"),
+        pixels: Pixels::U16(ndarray::array![[0, 1, 2], [255, 256, 4095]]),
+        significant_bits: 12,
+        settings: settings(),
+        sequence: 1,
+        asked_at: Time(Duration::from_millis(1)),
+        received_at: Time(Duration::from_millis(30)),
+        before: readings.clone(),
+        after: readings,
+        moved_during: Moved::No,
+        simulated: true,
+    }
+}

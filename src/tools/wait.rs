@@ -1,0 +1,228 @@
+//! Running a command and waiting for it: answered in time, or handed back as a job, or stopped when its
+//! caller goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::{Answer, Outcome, ToolError};
+use super::book::{Begun, Entry};
+use super::call::{Beat, Call};
+use crate::actor::{RigHandle, Ticket};
+use crate::model::{Code, JobId, JobState, Moved, Name, Report, RigError};
+use crate::plans::Plan;
+
+/// Signs of life come this often.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// How long a call that is under way gets to say how it ended when the server shuts down.
+const LAST_WORDS: Duration = Duration::from_millis(1500);
+
+/// How long the end of a command is looked for whose caller is lost.
+const LOST: Duration = Duration::from_secs(10);
+
+/// Turns a report into the answer. Runs off the rig thread, once, whether or not anybody still waits.
+pub(crate) type Render = Box<dyn FnOnce(Report) -> BoxFuture<'static, Outcome> + Send>;
+
+/// A render that needs no waiting.
+pub(crate) fn render(f: impl FnOnce(Report) -> Outcome + Send + 'static) -> Render {
+    Box::new(|report| Box::pin(std::future::ready(f(report))))
+}
+
+/// Runs a plan for a call: `patience` is how long it waits, `None` until the end. `stage` is the one whose
+/// `state_epoch` the answer carries.
+pub(crate) async fn run(
+    call: &Call,
+    stage: Option<&Name>,
+    plan: Box<dyn Plan>,
+    patience: Option<Duration>,
+    render: Render,
+) -> Outcome {
+    let handle = &call.live()?.handle;
+    let id = call.args.text("command_id").map(|id| (id, call.args.fingerprint()));
+    let begun = call.core.book.begin(call.tool, stage, id, || handle.run(&call.caller, plan))?;
+    match begun {
+        Begun::Known(entry) => {
+            repeated(wait(call, &entry, patience, &CancellationToken::new(), &CancellationToken::new()).await)
+        }
+        Begun::New { entry, ticket, tell } => {
+            let (released, lost) = (CancellationToken::new(), CancellationToken::new());
+            // If this call's future is dropped at any point, its caller is lost.
+            let guard = lost.clone().drop_guard();
+            tokio::spawn(finish(handle.clone(), ticket, released.clone(), lost.clone(), render, tell));
+            let outcome = wait(call, &entry, patience, &released, &lost).await;
+            guard.disarm();
+            outcome
+        }
+    }
+}
+
+/// Sees a command through to its outcome, also after the call that began it has answered.
+async fn finish(
+    handle: RigHandle,
+    mut ticket: Ticket<Report>,
+    released: CancellationToken,
+    lost: CancellationToken,
+    render: Render,
+    tell: watch::Sender<Option<Arc<Outcome>>>,
+) {
+    let job = ticket.job();
+    let mut let_go = false;
+    let result = loop {
+        tokio::select! {
+            biased;
+            result = ticket.wait() => break result,
+            () = lost.cancelled() => {
+                drop(ticket);
+                break after_loss(&handle, job).await;
+            }
+            () = released.cancelled(), if !let_go => {
+                ticket.release();
+                let_go = true;
+            }
+        }
+    };
+    let outcome = match result {
+        Ok(report) => render(report).await,
+        Err(error) => Err(error.into()),
+    };
+    tell.send_replace(Some(Arc::new(outcome)));
+}
+
+/// How a command ended whose caller was lost: as its job says.
+async fn after_loss(handle: &RigHandle, job: Option<JobId>) -> Result<Report, RigError> {
+    let mut changes = handle.changes();
+    let ended = async {
+        loop {
+            let state = changes.borrow_and_update().clone();
+            match job.and_then(|j| state.job(j)).map(|j| j.state.clone()) {
+                Some(JobState::Done(report)) => return Some(Ok(report)),
+                Some(JobState::Failed(error)) => return Some(Err(error)),
+                Some(JobState::Running) | None => {}
+            }
+            if changes.changed().await.is_err() {
+                return None;
+            }
+        }
+    };
+    let found = tokio::time::timeout(LOST, ended).await.ok().flatten();
+    found.unwrap_or_else(|| {
+        let what = "The caller went before its answer; the command was stopped or never begun.";
+        Err(RigError::new(Code::Cancelled, what).moved(Moved::Unknown))
+    })
+}
+
+/// Waits for a command's outcome.
+async fn wait(
+    call: &Call,
+    entry: &Entry,
+    patience: Option<Duration>,
+    released: &CancellationToken,
+    lost: &CancellationToken,
+) -> Outcome {
+    tokio::select! {
+        biased;
+        () = call.gone.cancelled() => {
+            lost.cancel();
+            Err(ToolError::new(Code::Cancelled, "The call was taken back."))
+        }
+        outcome = entry.ended() => (*outcome).clone(),
+        () = patience_ends(patience) => {
+            released.cancel();
+            Ok(running(call, entry))
+        }
+        () = call.core.shutting_down.cancelled() => {
+            let ended = tokio::time::timeout(LAST_WORDS, entry.ended()).await;
+            ended.map_or_else(
+                |_| Err(RigError::new(Code::ShuttingDown, "The server is shutting down.").moved(Moved::Unknown).into()),
+                |outcome| (*outcome).clone(),
+            )
+        }
+        () = beats(call.beat.clone()) => Err(ToolError::new(Code::Internal, "Signs of life ended.")),
+    }
+}
+
+async fn patience_ends(patience: Option<Duration>) {
+    match patience {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells the client every ten seconds that its call is alive; never ends. Nobody's answer may depend on
+/// whether the client reads them, so a failure to send is ignored.
+async fn beats(beat: Option<Beat>) {
+    let Some(beat) = beat else { return std::future::pending().await };
+    let mut count = 0.0;
+    loop {
+        tokio::time::sleep(BEAT).await;
+        count += 1.0;
+        let note = rmcp::model::ProgressNotificationParam::new(beat.token.clone(), count).with_message("still at work");
+        let _ = beat.peer.notify_progress(note).await;
+    }
+}
+
+/// The answer of a call whose command goes on.
+pub(crate) fn running(call: &Call, entry: &Entry) -> Answer {
+    let state = call.live().ok().map(|l| l.handle.snapshot());
+    let job = state.as_ref().and_then(|s| s.job(entry.job));
+    let (title, doing) = job.map_or(("waiting for its turn", ""), |j| (j.title.as_str(), j.doing.as_str()));
+    let moving =
+        entry.stage.as_ref().and_then(|n| state.as_ref()?.stage(n.as_str())).is_some_and(|s| s.activity.is_motion());
+    let moved = if job.is_some() && moving {
+        Moved::Yes
+    } else if job.is_some() && entry.stage.is_some() {
+        Moved::Unknown
+    } else {
+        Moved::No
+    };
+    let doing = if doing.is_empty() { String::new() } else { format!(" ({doing})") };
+    let text = format!("{} goes on: {title}{doing}. stop {{}} ends all motion at once.", entry.job);
+    let next = format!("get_job {{\"job_id\": \"{}\", \"wait_s\": 20}} for its end", entry.job);
+    let mut answer =
+        Answer::ok(text).with("status", "running").with("job_id", entry.job.to_string()).with("tool", entry.tool);
+    answer = answer.moved(moved).with("doing", title);
+    let epoch = entry.stage.as_ref().and_then(|n| call.epoch(n.as_str()));
+    answer.epoch(epoch).next("get_job", next)
+}
+
+/// The first outcome of a command that was sent again.
+fn repeated(outcome: Outcome) -> Outcome {
+    match outcome {
+        Ok(answer) => {
+            let runs = answer.data.get("status").is_some_and(|s| s == "running");
+            let say = if runs {
+                "(This command_id was sent before: it is the same job, nothing was begun twice.)"
+            } else {
+                "(This command_id was sent before: this is its first outcome, nothing was done again.)"
+            };
+            Ok(answer.with("repeated", true).say(say))
+        }
+        Err(mut error) => {
+            error
+                .error
+                .what
+                .push_str(" (This command_id was sent before: this is its first outcome, nothing was done again.)");
+            Err(error.with("repeated", true))
+        }
+    }
+}
+
+/// Waits for an order that is no job.
+///
+/// # Errors
+/// What the rig said; `cancelled` when the client took the call back; `not_responding` after `at_most`.
+pub(crate) async fn order<T>(call: &Call, mut ticket: Ticket<T>, at_most: Duration) -> Result<T, ToolError> {
+    tokio::select! {
+        biased;
+        () = call.gone.cancelled() => Err(ToolError::new(Code::Cancelled, "The call was taken back.")),
+        result = ticket.wait() => Ok(result?),
+        () = tokio::time::sleep(at_most) => {
+            let what = format!("There was no answer within {} s.", crate::units::plain(at_most.as_secs_f64()));
+            Err(RigError::new(Code::NotResponding, what).moved(Moved::Unknown).into())
+        }
+    }
+}
