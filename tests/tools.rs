@@ -1,0 +1,372 @@
+//! The tools as a client meets them: through the protocol, on the simulated bench.
+
+mod desk;
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use desk::{Desk, call, connect, homed, text, wait_until};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
+use rmcp::{RoleClient, ServiceExt};
+use serde_json::{Value, json};
+use steadyhand::access::Policy;
+use steadyhand::tools::{Face, Parts, RigPart};
+use support::Lab;
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_assistant_homes_moves_is_refused_and_sees() {
+    let mut lab = Lab::demo(1);
+    lab.online();
+    let desk = Desk::new(lab).await;
+
+    let (what, data) = desk.refused("move_to", json!({ "stage": "scope", "targets": { "x": 40 }, "unit": "mm" })).await;
+    assert!(
+        what.starts_with("[not_referenced]") && what.contains("Moved: no. Next: call home {\"stage\": \"scope\"}"),
+        "{what}"
+    );
+    assert_eq!(data["moved"], "no");
+
+    let homed = desk.ok("home", json!({ "stage": "scope" })).await;
+    assert_eq!((&homed["status"], &homed["moved"]), (&json!("ok"), &json!("yes")));
+    assert_eq!(homed["positions"]["x"]["trust"], "referenced");
+
+    let moved = desk.ok("move_to", json!({ "targets": { "scope.x": 40000, "y": 20000 }, "unit": "um" })).await;
+    assert_eq!(moved["moved"], "yes");
+    assert_eq!(
+        (&moved["axes"]["x"]["target"], &moved["axes"]["x"]["unit"], &moved["axes"]["x"]["end_as_asked"]),
+        (&json!(40), &json!("mm"), &json!(40000))
+    );
+    assert!((desk.lab.lock().truly("x") - 40.0).abs() < 0.02);
+
+    let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 75.5 }, "unit": "mm" })).await;
+    assert!(what.contains("[out_of_travel] 75.5 mm") && what.contains("Allowed: scope.x from 0 to 75 mm"), "{what}");
+    let check = desk.ok("check_move", json!({ "targets": { "x": 75.5 }, "unit": "mm" })).await;
+    assert_eq!(check["allowed"], false);
+    assert_eq!(check["nearest"]["x"]["position"], 75);
+
+    let picture = desk.call("acquire_image", json!({ "label": "first", "preview": true })).await;
+    let data = picture.structured_content.clone().unwrap();
+    let png = std::fs::read(data["img_path"].as_str().unwrap()).unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));
+    assert!(std::path::Path::new(data["raw_data_path"].as_str().unwrap()).is_file());
+    assert_eq!(
+        (&data["psize"], &data["unit"], &data["simulated"], &data["moved"]),
+        (&json!(0.65), &json!("um"), &json!(true), &json!("no"))
+    );
+    assert!(
+        matches!(&picture.content[1], ContentBlock::Image(i) if i.mime_type == "image/png" && i.data.len() <= 700_000)
+    );
+    let listed = desk.ok("list_images", json!({})).await;
+    assert_eq!((&listed["total"], &listed["images"][0]["image_id"]), (&json!(1), &data["image_id"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e14_a_relative_move_answers_with_start_target_and_end_and_is_good_once() {
+    let desk = Desk::new(homed()).await;
+    let epoch = desk.epoch().await;
+    let step = json!({ "offsets": { "x": -5 }, "unit": "mm", "from_epoch": epoch });
+    let moved = desk.ok("move_by", step.clone()).await;
+    let x = &moved["axes"]["x"];
+    let (start, target, end) =
+        (x["start"].as_f64().unwrap(), x["target"].as_f64().unwrap(), x["end"].as_f64().unwrap());
+    assert!((start - target - 5.0).abs() < 1e-6 && (end - target).abs() < 0.02, "{x}");
+    let (what, _) = desk.refused("move_by", step).await;
+    assert!(what.starts_with("[moved_on]") && what.contains("Moved: no. Next: call get_state {}"), "{what}");
+    assert!(moved["state_epoch"].as_u64().unwrap() > epoch);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x24_the_same_command_id_moves_once_and_is_told_the_first_outcome() {
+    let desk = Desk::new(homed()).await;
+    let epoch = desk.epoch().await;
+    let step = json!({ "offsets": { "x": -5 }, "unit": "mm", "from_epoch": epoch, "command_id": "step-1" });
+    let (first, second) = tokio::join!(desk.ok("move_by", step.clone()), desk.ok("move_by", step.clone()));
+    let third = desk.ok("move_by", step).await;
+    assert_eq!([first.get("repeated").is_some(), second.get("repeated").is_some()].iter().filter(|r| **r).count(), 1);
+    assert_eq!((&first["axes"], &third["repeated"]), (&third["axes"], &json!(true)));
+    assert!((desk.lab.lock().truly("x") - 69.0).abs() < 0.05, "{}", desk.lab.lock().truly("x"));
+    let other = json!({ "stage": "scope", "command_id": "step-1" });
+    let (what, _) = desk.refused("home", other).await;
+    assert!(what.contains("was used for another command"), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_move_becomes_a_job_and_get_job_answers_as_the_move_would_have() {
+    let desk = Desk::new(homed()).await;
+    let begun = desk.ok("move_to", json!({ "targets": { "x": 20 }, "unit": "mm", "wait_s": 0 })).await;
+    assert_eq!(begun["status"], "running");
+    let job = begun["job_id"].clone();
+    let done = desk.ok("get_job", json!({ "job_id": job, "wait_s": 30 })).await;
+    assert_eq!((&done["status"], &done["moved"], &done["job_id"]), (&json!("ok"), &json!("yes"), &job));
+    assert_eq!(done["axes"]["x"]["target"], 20);
+    assert!(done.get("result").is_none());
+    let (what, _) = desk.refused("get_job", json!({ "job_id": "job-999" })).await;
+    assert!(what.starts_with("[not_found]") && what.contains("get_state"), "{what}");
+    let cancelled = desk.ok("cancel_job", json!({ "job_id": job })).await;
+    assert_eq!(cancelled["cancelled"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x05_a_call_that_is_taken_back_stops_its_motion() {
+    let desk = Desk::new(homed()).await;
+    let lone = connect(&desk.face).await;
+    let request = CallToolRequestParams::new("move_to")
+        .with_arguments(json!({ "targets": { "x": 15 }, "unit": "mm" }).as_object().unwrap().clone());
+    let pending = lone.send_cancellable_request(
+        rmcp::model::ClientRequest::CallToolRequest(rmcp::model::Request::new(request)),
+        Default::default(),
+    );
+    let pending = pending.await.unwrap();
+    wait_until("the stage moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+    pending.cancel(None).await.unwrap();
+    wait_until("the stage stands", || !desk.handle.snapshot().stages[0].activity.is_motion()).await;
+    let x = desk.lab.lock().truly("x");
+    assert!(x > 16.0, "it went on to {x}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hole_06_stop_in_a_fresh_connection_stops_and_says_where_it_stands() {
+    let desk = Desk::new(homed()).await;
+    let begun = desk.ok("move_to", json!({ "targets": { "x": 15 }, "unit": "mm", "wait_s": 0 })).await;
+    wait_until("the stage moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+    let fresh = connect(&desk.face).await;
+    let result = call(&fresh, "stop", json!({})).await;
+    let (what, data) = (text(&result), result.structured_content.unwrap());
+    assert!(what.starts_with("Stopped scope. Standstill is confirmed"), "{what}");
+    assert_eq!((&data["stopped"], &data["moved"]), (&json!(["scope"]), &json!("yes")));
+    let (what, _) = desk.refused("get_job", json!({ "job_id": begun["job_id"], "wait_s": 10 })).await;
+    assert!(what.starts_with("[stopped]"), "{what}");
+
+    let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 15 }, "unit": "mm" })).await;
+    assert!(what.contains("[stopped]") && what.contains("clear_fault {\"device\": \"scope\"}"), "{what}");
+    let cleared = text(&desk.call("clear_fault", json!({ "device": "scope" })).await);
+    assert!(cleared.starts_with("scope is released.") && !cleared.contains("stopped by"), "{cleared}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_with_wrong_arguments_stops_everything() {
+    let desk = Desk::new(homed()).await;
+    desk.ok("move_to", json!({ "targets": { "x": 15 }, "unit": "mm", "wait_s": 0 })).await;
+    wait_until("the stage moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+    let (what, data) = desk.refused("stop", json!({ "stage": "everything", "now": true })).await;
+    assert!(what.contains("EVERYTHING was stopped") && what.contains("Standstill is confirmed"), "{what}");
+    assert_eq!(data["moved"], "yes");
+    assert!(!desk.handle.snapshot().stages[0].activity.is_motion());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saved_position_is_found_again_and_go_back_returns() {
+    let desk = Desk::new(homed()).await;
+    desk.ok("move_to", json!({ "targets": { "x": 30, "y": 20 }, "unit": "mm" })).await;
+    desk.ok("save_position", json!({ "name": "start" })).await;
+    desk.ok("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+    desk.ok("move_to", json!({ "saved_position": "start" })).await;
+    assert!((desk.lab.lock().truly("x") - 30.0).abs() < 0.05);
+    let back = desk.ok("go_back", json!({})).await;
+    assert_eq!(back["moved"], "yes");
+    assert!((desk.lab.lock().truly("x") - 40.0).abs() < 0.05);
+    let (what, _) = desk.refused("move_to", json!({ "saved_position": "nowhere" })).await;
+    assert!(what.contains("there are start"), "{what}");
+    let rig = desk.ok("describe_rig", json!({})).await;
+    assert_eq!(rig["saved_positions"]["positions"][0]["name"], "start");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_a_description_runs_on_the_demonstration_rig() {
+    let desk = Desk::new(homed()).await;
+    let examples = desk.face.examples();
+    assert!(examples.len() >= 18);
+    for (tool, arguments) in examples {
+        let result = desk.call(tool, serde_json::from_str(arguments).unwrap()).await;
+        assert_ne!(result.is_error, Some(true), "{tool} {arguments}: {}", text(&result));
+        assert_conforms(&desk, tool, &result).await;
+        if tool == "stop" {
+            desk.ok("clear_fault", json!({ "device": "scope" })).await;
+        }
+    }
+}
+
+/// Structured answers keep to the output schema that the list declares.
+async fn assert_conforms(desk: &Desk, tool: &str, result: &CallToolResult) {
+    let tools = desk.client.list_all_tools().await.unwrap();
+    let declared = tools.iter().find(|t| t.name == tool).unwrap().output_schema.clone().unwrap();
+    let data = result.structured_content.clone().unwrap();
+    let errors: Vec<String> = jsonschema::validator_for(&Value::Object((*declared).clone()))
+        .unwrap()
+        .iter_errors(&data)
+        .map(|e| format!("{} at {}", e, e.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{tool}: {errors:?}");
+    assert!(data.get("result").is_none() || data.as_object().unwrap().len() == 1, "{tool}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x28_modern_requests_are_stamped_and_private_and_old_ones_stay_as_they_were() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let desk = Desk::new(homed()).await;
+    let ask = async |lines: Vec<Value>| -> Vec<Value> {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let server = desk.face.clone();
+        tokio::spawn(async move { server.serve(ours).await.unwrap().waiting().await });
+        let (read, mut write) = tokio::io::split(theirs);
+        let mut read = BufReader::new(read).lines();
+        let mut answers = Vec::new();
+        for line in lines {
+            write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            if line.get("id").is_some() {
+                answers.push(serde_json::from_str(&read.next_line().await.unwrap().unwrap()).unwrap());
+            }
+        }
+        answers
+    };
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "raw", "version": "1" }
+    });
+    let modern = ask(vec![
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": { "_meta": meta } }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": { "_meta": meta } }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": { "_meta": meta, "name": "stop", "arguments": {} } }),
+    ])
+    .await;
+    for answer in &modern {
+        let stamp = &answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(stamp["name"], "steadyhand", "{answer}");
+    }
+    assert_eq!(
+        (&modern[1]["result"]["cacheScope"], &modern[1]["result"]["ttlMs"]),
+        (&json!("private"), &json!(60_000))
+    );
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "raw", "version": "1" } });
+    let old = ask(vec![
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": { "name": "stop" } }),
+    ])
+    .await;
+    assert_eq!(old[0]["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(old[1]["result"]["tools"], modern[1]["result"]["tools"], "the list is the same in both eras");
+    for answer in &old[1..] {
+        assert!(answer["result"].get("_meta").is_none() && answer["result"].get("resultType").is_none(), "{answer}");
+        assert!(answer["result"].get("ttlMs").is_none(), "{answer}");
+    }
+    assert_eq!(old[2]["result"]["structuredContent"]["status"], "ok");
+}
+
+/// A client that counts how often it is told that the list has changed.
+#[derive(Clone, Default)]
+struct Counting(Arc<std::sync::atomic::AtomicUsize>);
+
+impl rmcp::ClientHandler for Counting {
+    async fn on_tool_list_changed(&self, _: rmcp::service::NotificationContext<RoleClient>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_told_once_when_the_list_changes() {
+    let desk = Desk::new(homed()).await;
+    let counting = Counting::default();
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let server = desk.face.clone();
+    tokio::spawn(async move { server.serve(ours).await.unwrap().waiting().await });
+    let _client = counting.clone().serve(theirs).await.unwrap();
+    desk.lab.lock().fault(hw_sim::Fault::Unplug);
+    wait_until("the client is told", || counting.0.load(Ordering::Relaxed) == 1).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(counting.0.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hole_15_and_late_calls_a_device_that_is_gone_takes_its_tools_along() {
+    let desk = Desk::new(homed()).await;
+    assert!(desk.face.listed().contains(&"move_to"));
+    desk.lab.lock().fault(hw_sim::Fault::Unplug);
+    wait_until("the tools leave the list", || !desk.face.listed().contains(&"move_to")).await;
+    let listed = desk.face.listed();
+    assert!(["stop", "diagnose", "get_state", "acquire_image"].iter().all(|t| listed.contains(t)), "{listed:?}");
+    let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+    assert!(what.starts_with("[not_connected]") || what.starts_with("[unplugged]"), "{what}");
+    assert!(what.contains("Next: call diagnose {}"), "{what}");
+    let told = desk.call("diagnose", json!({})).await;
+    assert!(text(&told).contains("plugged in"), "{}", text(&told));
+    desk.lab.lock().fault(hw_sim::Fault::Plug);
+    wait_until("the tools come back", || desk.face.listed().contains(&"move_to")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_server_moves_nothing_but_stops() {
+    let desk = Desk::with(homed(), Policy { read_only: true }).await;
+    let listed = desk.face.listed();
+    assert!(listed.contains(&"stop") && !listed.contains(&"move_to"));
+    let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+    assert!(what.starts_with("[not_permitted]") && what.contains("ask the person at the rig"), "{what}");
+    desk.ok("stop", json!({})).await;
+    // Nothing that this caller reads sends it to a tool that it doesn't have.
+    let all = [
+        "move_to",
+        "move_by",
+        "home ",
+        "go_back",
+        "save_position",
+        "acquire_image",
+        "set_camera",
+        "clear_fault",
+        "set_parameters",
+        "export_array",
+    ];
+    for (tool, arguments) in desk.face.examples() {
+        let read = text(&desk.call(tool, serde_json::from_str(arguments).unwrap()).await);
+        let next = read.split_once("Next: ").map_or("", |(_, next)| next);
+        assert!(!all.iter().any(|t| next.contains(t)), "{tool}: {read}");
+    }
+    let unknown = desk.client.call_tool(CallToolRequestParams::new("open_the_pod_bay_doors")).await.unwrap_err();
+    assert!(unknown.to_string().contains("-32602") || format!("{unknown:?}").contains("-32602"), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_rig_file_is_explained_by_the_one_tool_that_is_left() {
+    let face = Face::new(Parts {
+        rig: RigPart::Bad { problems: "rig.toml:7:1: travel is missing".into() },
+        policy: Policy::default(),
+        request_timeout: Duration::from_secs(30),
+        shutting_down: CancellationToken::new(),
+    });
+    let client = connect(&face).await;
+    let tools = client.list_all_tools().await.unwrap();
+    assert_eq!(tools.iter().map(|t| &*t.name).collect::<Vec<_>>(), ["diagnose"]);
+    let told = call(&client, "diagnose", json!({})).await;
+    assert!(text(&told).contains("rig.toml:7:1"), "{}", text(&told));
+    for tool in ["move_to", "stop", "get_state"] {
+        let refused = call(&client, tool, json!({})).await;
+        assert!(
+            text(&refused).starts_with("[bad_rig_file]") && text(&refused).contains("diagnose {}"),
+            "{}",
+            text(&refused)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_under_way_when_the_server_shuts_down_is_answered() {
+    let desk = Desk::new(homed()).await;
+    let call = desk.call("move_to", json!({ "targets": { "x": 15 }, "unit": "mm" }));
+    let end = async {
+        wait_until("the stage moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+        desk.handle.stop(None, steadyhand::model::StopBy::Program);
+        desk.shutting_down.cancel();
+    };
+    let (result, ()) = tokio::join!(call, end);
+    assert_eq!(result.is_error, Some(true));
+    assert!(
+        text(&result).starts_with("[stopped]") || text(&result).starts_with("[shutting_down]"),
+        "{}",
+        text(&result)
+    );
+}
