@@ -37,6 +37,7 @@
 //! 11. Standard output belongs to the protocol.
 
 pub mod actor;
+pub mod cli;
 pub mod config;
 pub mod devices;
 pub mod gateway;
