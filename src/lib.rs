@@ -38,6 +38,7 @@
 
 pub mod access;
 pub mod actor;
+pub mod cli;
 pub mod config;
 pub mod devices;
 pub mod gateway;

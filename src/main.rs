@@ -1,2 +1,5 @@
 //! The program: parse the command line, dispatch.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    steadyhand::cli::run()
+}

@@ -1,0 +1,70 @@
+//! The command line: one file per command. This one parses and dispatches.
+
+mod check;
+mod logs;
+mod serve;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::KnownDrivers;
+use crate::devices::{DRIVERS, Open};
+
+/// Lets an AI assistant or a workflow drive a lab's stages and cameras over the Model Context Protocol.
+///
+/// Without a command it serves one client on standard input and output, which is how an assistant's host starts it.
+/// It refuses, stops and records, whoever gives the orders; what only hardware can guarantee (an emergency stop,
+/// limit switches, laser interlocks) it does not replace.
+#[derive(Debug, Parser)]
+#[command(name = "steadyhand", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::ServeArgs),
+    Check(check::CheckArgs),
+}
+
+/// Parses the process's command line, runs the command, and returns the exit code: 0 when all went well, 1 when
+/// the command could not be carried out, 2 for a wrong command line, 3 when axes could not be confirmed to stand.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
+    }
+}
+
+/// The drivers of this build, by their names.
+fn known_drivers() -> KnownDrivers {
+    static STAGES: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Stage { .. })));
+    static CAMERAS: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Camera { .. })));
+    KnownDrivers { stages: STAGES.as_slice(), cameras: CAMERAS.as_slice() }
+}
+
+fn names(which: fn(&Open) -> bool) -> Vec<&'static str> {
+    DRIVERS.iter().filter(|d| which(&d.open)).map(|d| d.name).collect()
+}
+
+/// Writes lines for a person. Nobody is left to be told when that fails.
+fn say(mut to: impl Write, text: &str) {
+    let _ = writeln!(to, "{text}");
+    let _ = to.flush();
+}
+
+/// Ends a command that could not be carried out.
+fn fail(text: &str) -> ExitCode {
+    say(io::stderr(), &format!("error: {text}"));
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests;

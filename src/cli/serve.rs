@@ -1,0 +1,345 @@
+//! `steadyhand serve`, and the composition root: rig file, files, rig thread, tools and gateway are put together here.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::logs::{self, Level};
+use super::{fail, known_drivers, say};
+use crate::access::Policy;
+use crate::actor::{self, RigHandle};
+use crate::config::{self, Problems, Rig};
+use crate::devices;
+use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
+use crate::model::{Caller, Epoch, Name, RigError, StopBy, Way};
+use crate::store::{EventLog, SavedPositions, Store};
+use crate::tools::{Face, Live, Parts, RigPart};
+
+/// Serve one client on standard input and output (the default command).
+///
+/// Each line on standard input is a message of the Model Context Protocol, and so is each line on standard output;
+/// logs go to standard error and to a file in the data folder. When the client closes standard input, or on SIGTERM or
+/// Ctrl-C, the axes are stopped first, and calls in flight have two seconds to answer. Exit code 0 when the axes were
+/// then confirmed to stand, 3 when not. A second signal ends the program at once.
+///
+/// A rig file that is wrong is served too: the client finds one tool, `diagnose`, which says what is wrong. No device
+/// is opened then.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ServeArgs {
+    /// The rig file.
+    ///
+    /// Without it, `rig.toml` in the current folder is used, else the one in the platform's folder for configuration.
+    #[arg(long, value_name = "FILE")]
+    pub(super) rig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) options: Options,
+}
+
+/// What can be chosen when a rig is served.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Options {
+    /// The folder for the audit log, saved positions, logs and pictures.
+    ///
+    /// Without it, the platform's data folder, and for pictures what the rig file says, or the Documents folder.
+    #[arg(long, value_name = "DIR")]
+    pub(super) data_dir: Option<PathBuf>,
+    /// How long the client waits for a call, in milliseconds.
+    ///
+    /// Calls answer before that, with a job number when they take longer.
+    #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1_000..=3_600_000))]
+    pub(super) request_timeout_ms: u64,
+    /// Let clients look and stop, but move and change nothing.
+    #[arg(long)]
+    pub(super) read_only: bool,
+    /// How much is logged; without it, what RUST_LOG says, else the rig file.
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    pub(super) log: Option<Level>,
+}
+
+pub(super) fn run(args: &ServeArgs) -> ExitCode {
+    let path = match config::find(args.rig.as_deref()) {
+        Ok(path) => path,
+        Err(none) => return fail(&none.to_string()),
+    };
+    let rig = config::load(&path, &known_drivers());
+    if let Err(problems) = &rig {
+        say(io::stderr(), &problems.render(io::stderr().is_terminal()));
+    }
+    if io::stdin().is_terminal() {
+        let exe = std::env::current_exe().unwrap_or_else(|_| "steadyhand".into());
+        say(io::stderr(), &how_to_connect(&exe, &client_args(args, &path)));
+    }
+    host(rig, &args.options)
+}
+
+/// Serves a rig on standard input and output until the end of either, or a signal.
+pub(super) fn host(rig: Result<Rig, Problems>, options: &Options) -> ExitCode {
+    let rig = rig.map_err(|problems| problems.render_plain()).and_then(|rig| {
+        let store = Store::open(&rig, options.data_dir.as_deref()).map_err(|error| {
+            say(io::stderr(), &format!("error: {error}"));
+            error.to_string()
+        })?;
+        Ok((rig, store))
+    });
+    let level = rig.as_ref().ok().and_then(|(rig, _)| Level::named(&rig.log.level)).unwrap_or(Level::Info);
+    let folder = rig.as_ref().ok().map(|(_, store)| store.data_dir().join("logs"));
+    let _logs = logs::start(options.log, level, folder.as_deref());
+
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("the system gives no threads: {error}")),
+    };
+    let ended = runtime.block_on(async {
+        let (reader, writer) = stdio::claim()?;
+        Ok::<Exit, io::Error>(Running::open(rig, options).serve_on(reader, writer).await)
+    });
+    // A read of standard input that blocks can't be taken back: it must not hold the end up.
+    runtime.shutdown_background();
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(error) => fail(&format!("standard output can't be had: {error}")),
+    }
+}
+
+/// The runtime of the protocol's side. Nothing on it touches hardware, so that two threads are plenty.
+pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("protocol").enable_all().build()
+}
+
+/// A rig that is served: devices, files and tools, with the way to end them.
+pub(super) struct Running {
+    /// The tools.
+    pub(super) face: Face,
+    /// Ends the session and stops the axes.
+    pub(super) ending: Ending,
+    live: Option<(RigHandle, Arc<EventLog>)>,
+}
+
+/// How long the rig thread may take to stop the axes, see them stand, and close the ports.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How long the last lines of the audit log may take.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+impl Running {
+    /// Opens a rig; or, where the file is wrong or the rig can't be opened, the tools that say why. Must be called on a
+    /// runtime.
+    pub(super) fn open(rig: Result<(Rig, Store), String>, options: &Options) -> Running {
+        let opened = rig.and_then(|(rig, store)| {
+            live(rig, store).map_err(|error| {
+                tracing::error!("the rig can't be opened: {error}");
+                error.to_string()
+            })
+        });
+        match opened {
+            Ok(live) => {
+                let handle = live.handle.clone();
+                let ending = Ending::new({
+                    let handle = handle.clone();
+                    move || handle.stop(None, StopBy::Program)
+                });
+                let events = live.events.clone();
+                let face = face(RigPart::Live(live), options, &ending);
+                Running { face, ending, live: Some((handle, events)) }
+            }
+            Err(problems) => {
+                tracing::warn!("nothing was opened; clients find `diagnose` alone, which says why");
+                let ending = Ending::new(|| ());
+                let face = face(RigPart::Bad { problems }, options, &ending);
+                Running { face, ending, live: None }
+            }
+        }
+    }
+
+    /// What a session needs to end this.
+    pub(super) fn control(&self) -> StdioControl {
+        let handle = self.live.as_ref().map(|(handle, _)| handle.clone());
+        let still = async move {
+            match handle {
+                Some(handle) => at_rest(&handle).await,
+                None => true,
+            }
+        };
+        StdioControl { ending: self.ending.clone(), still: Box::pin(still) }
+    }
+
+    /// Serves one client on standard input and output, ends everything, and tells how.
+    ///
+    /// # Errors
+    /// When standard output can't be had for the protocol alone; nothing has ended then.
+    pub(super) async fn serve_stdio(&self) -> io::Result<Exit> {
+        let (reader, writer) = stdio::claim()?;
+        Ok(self.serve_on(reader, writer).await)
+    }
+
+    async fn serve_on(&self, reader: stdio::Reader, writer: stdio::Writer) -> Exit {
+        tokio::spawn(end_on_signals(self.ending.clone()));
+        let exit = stdio::serve(self.face.clone(), reader, writer, self.control()).await;
+        if exit == Exit::NotConfirmed {
+            tracing::error!("the axes could not be confirmed to stand still: look at the rig");
+        }
+        self.close();
+        exit
+    }
+
+    /// Brings the last lines of the audit log to the disk.
+    pub(super) fn close(&self) {
+        if let Some((_, events)) = &self.live
+            && !events.flush(LAST_LINES)
+        {
+            tracing::warn!("the last lines of the audit log may be missing");
+        }
+    }
+}
+
+fn face(rig: RigPart, options: &Options, ending: &Ending) -> Face {
+    Face::new(Parts {
+        rig,
+        policy: Policy { read_only: options.read_only },
+        request_timeout: Duration::from_millis(options.request_timeout_ms),
+        shutting_down: ending.token().clone(),
+    })
+}
+
+/// Opens the files, makes the devices and starts the rig thread.
+fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
+    let rig = Arc::new(rig);
+    let events = Arc::new(EventLog::open(&store.data_dir().join("audit"))?);
+    let (saved, notice) = SavedPositions::load(store.data_dir())?;
+    if let Some(notice) = notice {
+        tracing::warn!("{notice}");
+    }
+    let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
+    // Nobody's clock goes back by as much as a stage's moves since the last start count.
+    let epoch = Epoch(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0));
+    let (handle, _thread) = actor::spawn(&rig, devices, Box::new(events.clone()), epoch).map_err(|e| {
+        RigError::new(crate::model::Code::Internal, format!("The rig thread could not be started: {e}."))
+    })?;
+    // A move waits for its line in the audit log: the rig thread hears of it at once.
+    let wake = handle.wake.clone();
+    events.notify(move || wake.wake());
+    Ok(Live { handle, store: Arc::new(store), events, saved: Arc::new(saved) })
+}
+
+/// Ends the rig thread; `true` when it saw all axes stand.
+async fn at_rest(handle: &RigHandle) -> bool {
+    let caller = Caller { id: Name::new("server"), client: "steadyhand".into(), way: Way::Stdio };
+    let ended = async {
+        loop {
+            match handle.shutdown(&caller) {
+                Ok(mut ticket) => return ticket.wait().await,
+                // The stop has just emptied the queue, or is about to.
+                Err(error) if error.code == crate::model::Code::Busy => tokio::time::sleep(BUSY).await,
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    match tokio::time::timeout(FAREWELL, ended).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            tracing::error!("ending the rig thread: {error}");
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+const BUSY: Duration = Duration::from_millis(5);
+
+/// Ends the session at the first signal, and the program at the second.
+async fn end_on_signals(ending: Ending) {
+    let name = signal().await;
+    ending.begin(&format!("{name} was received"));
+    signal().await;
+    std::process::exit(Exit::NotConfirmed.code().into());
+}
+
+#[cfg(unix)]
+async fn signal() -> &'static str {
+    use tokio::signal::unix::{SignalKind, signal};
+    let wait = async |kind: SignalKind| match signal(kind) {
+        Ok(mut stream) => drop(stream.recv().await),
+        Err(error) => {
+            tracing::warn!("signals can't be watched: {error}");
+            std::future::pending().await
+        }
+    };
+    tokio::select! {
+        () = wait(SignalKind::terminate()) => "SIGTERM",
+        () = wait(SignalKind::interrupt()) => "SIGINT",
+        () = wait(SignalKind::hangup()) => "SIGHUP",
+    }
+}
+
+#[cfg(not(unix))]
+async fn signal() -> &'static str {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    "Ctrl-C"
+}
+
+/// The arguments with which a client starts what runs now, with absolute paths.
+fn client_args(args: &ServeArgs, rig: &Path) -> Vec<String> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+    let mut list = vec!["serve".to_owned(), "--rig".to_owned(), absolute(rig)];
+    if let Some(dir) = &args.options.data_dir {
+        list.extend(["--data-dir".to_owned(), absolute(dir)]);
+    }
+    if args.options.read_only {
+        list.push("--read-only".to_owned());
+    }
+    list
+}
+
+/// What a person reads who started the server by hand.
+fn how_to_connect(exe: &Path, args: &[String]) -> String {
+    let entry = json!({ "mcpServers": { "steadyhand": { "command": exe.display().to_string(), "args": args } } });
+    let quoted: Vec<String> = args.iter().map(|a| shell_word(a)).collect();
+    format!(
+        "steadyhand {} waits for a client's messages on standard input, one JSON object a line.\n\
+         A client starts it by itself. For Claude Desktop, add this to claude_desktop_config.json:\n\n{entry:#}\n\n\
+         For Claude Code, run:\n\n  claude mcp add steadyhand -- {} {}\n\n\
+         To see it work without hardware, run `steadyhand demo`. Ctrl-D or Ctrl-C ends this one.\n",
+        env!("CARGO_PKG_VERSION"),
+        shell_word(&exe.display().to_string()),
+        quoted.join(" "),
+    )
+}
+
+/// A word as a shell takes it.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:\\".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("\"{word}\"") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_entry_for_a_client_is_json_with_absolute_paths() {
+        let options = Options { data_dir: Some("data".into()), request_timeout_ms: 30_000, read_only: true, log: None };
+        let args = ServeArgs { rig: None, options };
+        let exe = std::path::absolute("bin/steady hand").expect("a path");
+        let text = how_to_connect(&exe, &client_args(&args, Path::new("rig.toml")));
+        let from = text.find('{').expect("an entry");
+        let to = text.rfind('}').expect("an entry");
+        let entry: Value = serde_json::from_str(&text[from..=to]).expect("JSON");
+        let server = &entry["mcpServers"]["steadyhand"];
+        assert_eq!(server["command"], exe.display().to_string());
+        let here = std::env::current_dir().expect("a folder");
+        let there = |name: &str| here.join(name).display().to_string();
+        let expected = json!(["serve", "--rig", there("rig.toml"), "--data-dir", there("data"), "--read-only"]);
+        assert_eq!(server["args"], expected);
+        assert!(text.contains(&format!("-- \"{}\" serve", exe.display())), "{text}");
+        assert!(text.contains("steadyhand demo"));
+    }
+}

@@ -1,0 +1,330 @@
+//! The program as a host starts it: whole binary, real pipes, real time; where something moves, over a real
+//! pseudo-terminal.
+#![expect(clippy::disallowed_methods, reason = "another process moves in real time here")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+fn steadyhand(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steadyhand"));
+    command.current_dir(folder).env_remove("RUST_LOG").env("XDG_CONFIG_HOME", folder).env("HOME", folder);
+    command
+}
+
+/// A running server with its client's ends.
+struct Server {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    calls: u64,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing is left behind when a test fails half-way.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// A server that nothing was said to yet.
+    fn silent(command: &mut Command, folder: &Path) -> Server {
+        let log = fs::File::create(folder.join("stderr.txt")).expect("log");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let (send, lines) = sync_channel(1024);
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+        let input = child.stdin.take();
+        Server { child, input, lines, calls: 0 }
+    }
+
+    /// A server of the era of handshakes, for a client that can do all that there is.
+    fn start(command: &mut Command, folder: &Path) -> Server {
+        let mut server = Server::silent(command, folder);
+        server.send(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {}, "roots": {"listChanged": true}, "sampling": {}},
+            "clientInfo": {"name": "test", "version": "1"}}}));
+        assert_eq!(server.next()["result"]["serverInfo"]["name"], "steadyhand");
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().expect("open"), "{message}").expect("written");
+    }
+
+    fn next(&mut self) -> Value {
+        let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("an answer in time");
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("not JSON alone: {e}: {line}"));
+        assert_eq!(message["jsonrpc"], "2.0");
+        message
+    }
+
+    fn ask(&mut self, tool: &str, arguments: Value) {
+        self.calls += 1;
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(&json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": params}));
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask(tool, arguments);
+        loop {
+            let answer = self.next();
+            // Between answers only `list_changed` may come.
+            if answer.get("id").is_some() {
+                return answer["result"].clone();
+            }
+            assert_eq!(answer["method"], "notifications/tools/list_changed");
+        }
+    }
+
+    /// What still comes until the output ends, and the exit code.
+    fn end(mut self, at_most: Duration) -> (Vec<Value>, Option<i32>) {
+        let begun = Instant::now();
+        let mut rest = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(at_most) {
+            rest.push(serde_json::from_str(&line).unwrap_or_else(|e| panic!("not JSON alone: {e}: {line}")));
+        }
+        let status = self.child.wait().expect("ended");
+        assert!(begun.elapsed() < at_most, "ended after {:?}", begun.elapsed());
+        (rest, status.code())
+    }
+}
+
+/// The rig of the demonstration with nothing behind its ports.
+fn write_unplugged_rig(folder: &Path) {
+    let rig = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/demo.toml")).expect("the rig");
+    let rig = rig.replace("@SCOPE@", "/dev/no-such-port").replace("@CAM@", "127.0.0.1:9");
+    fs::write(folder.join("rig.toml"), rig).expect("written");
+}
+
+/// A request that carries its version with it.
+fn modern(id: u64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+const BAD: &str = "[rig]\nname = \"x y\"\nfoo = 3\n";
+
+/// X01
+#[test]
+fn x01_standard_output_carries_the_protocol_alone_however_much_is_logged() {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("rig.toml"), BAD).expect("written");
+    let mut server = Server::start(steadyhand(folder.path()).env("RUST_LOG", "trace"), folder.path());
+    #[cfg(target_os = "linux")]
+    {
+        // Whatever prints to descriptor 1, a C library included, reaches standard error.
+        let descriptor = |n: u32| fs::read_link(format!("/proc/{}/fd/{n}", server.child.id())).expect("a descriptor");
+        assert_eq!(descriptor(1), descriptor(2));
+    }
+    let text = server.call("diagnose", json!({}))["content"][0]["text"].as_str().expect("text").to_owned();
+    for place in ["rig.toml:2", "rig.toml:3"] {
+        assert!(text.contains(place), "{text}");
+    }
+    drop(server.input.take());
+    let (rest, code) = server.end(Duration::from_secs(3));
+    assert_eq!((rest, code), (vec![], Some(0)));
+    let log = fs::read_to_string(folder.path().join("stderr.txt")).expect("the log");
+    assert!(log.contains("TRACE"), "the log was at its loudest");
+}
+
+/// X10
+#[test]
+fn x10_without_any_input_the_program_ends_at_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("rig.toml"), BAD).expect("written");
+    let begun = Instant::now();
+    let ended = steadyhand(folder.path()).stdin(Stdio::null()).output().expect("run");
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.stdout.is_empty() && begun.elapsed() < Duration::from_secs(3));
+}
+
+/// X26
+#[test]
+fn x26_the_server_asks_its_client_nothing_and_stop_and_state_wait_for_nobody() {
+    let folder = tempfile::tempdir().expect("folder");
+    write_unplugged_rig(folder.path());
+    let mut server = Server::start(steadyhand(folder.path()).args(["--data-dir", "data"]), folder.path());
+    for tool in ["get_state", "stop", "diagnose", "home", "stop", "get_state"] {
+        let begun = Instant::now();
+        let arguments = if tool == "home" { json!({"stage": "scope"}) } else { json!({}) };
+        // `call` accepts nothing but an answer and `list_changed`.
+        assert!(server.call(tool, arguments)["content"].is_array());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{tool} took {:?}", begun.elapsed());
+    }
+    drop(server.input.take());
+    let (rest, code) = server.end(Duration::from_secs(3));
+    assert!(rest.iter().all(|m| m["method"] == "notifications/tools/list_changed"), "{rest:?}");
+    assert_eq!(code, Some(0));
+}
+
+/// X28
+#[test]
+fn x28_stop_works_in_both_eras_and_both_see_the_same_tools() {
+    let folder = tempfile::tempdir().expect("folder");
+    write_unplugged_rig(folder.path());
+    let names = |answer: &Value| -> Vec<String> {
+        let tools = answer["result"]["tools"].as_array().expect("tools");
+        tools.iter().map(|t| t["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let command = || {
+        let mut command = steadyhand(folder.path());
+        command.args(["--data-dir", "data"]);
+        command
+    };
+    let mut server = Server::silent(&mut command(), folder.path());
+    server.send(&modern(1, "tools/call", json!({"name": "stop", "arguments": {}})));
+    let answer = server.next();
+    assert_eq!((&answer["id"], &answer["result"]["resultType"]), (&json!(1), &json!("complete")), "{answer}");
+    server.send(&modern(2, "tools/list", json!({})));
+    let seen = names(&server.next());
+    drop(server);
+
+    let mut server = Server::start(&mut command(), folder.path());
+    let answer = server.call("stop", json!({}));
+    assert!(answer["content"].is_array() && answer.get("resultType").is_none(), "{answer}");
+    server.send(&json!({"jsonrpc": "2.0", "id": "list", "method": "tools/list"}));
+    let list = loop {
+        let answer = server.next();
+        if answer["id"] == "list" {
+            break names(&answer);
+        }
+    };
+    assert_eq!(list, seen);
+}
+
+/// X31
+#[test]
+fn x31_no_log_message_is_sent_that_was_not_asked_for() {
+    let folder = tempfile::tempdir().expect("folder");
+    write_unplugged_rig(folder.path());
+    let mut command = steadyhand(folder.path());
+    let mut server = Server::silent(command.args(["--data-dir", "data", "--log", "trace"]), folder.path());
+    for id in 1..=20 {
+        server.send(&modern(id, "tools/call", json!({"name": "get_state", "arguments": {}})));
+        assert_eq!(server.next()["id"], id);
+    }
+    server.send(&json!({"jsonrpc": "2.0", "id": "level", "method": "logging/setLevel", "params": {"level": "debug"}}));
+    assert_eq!(server.next()["error"]["code"], -32602, "before a handshake, with no version of its own");
+    server.send(&modern(99, "logging/setLevel", json!({"level": "debug"})));
+    assert_eq!(server.next()["error"]["code"], -32601, "there are no log messages to have");
+    drop(server.input.take());
+    assert_eq!(server.end(Duration::from_secs(3)), (vec![], Some(0)));
+    let file = fs::read_to_string(folder.path().join("data/logs/steadyhand.log")).expect("the log file");
+    assert!(file.contains("steadyhand::"), "the log goes to its file");
+}
+
+#[test]
+fn without_a_rig_file_the_error_names_the_places_and_the_demonstration() {
+    let folder = tempfile::tempdir().expect("folder");
+    for command in [&["serve"][..], &[], &["check"]] {
+        let ended = steadyhand(folder.path()).args(command).stdin(Stdio::null()).output().expect("run");
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{command:?}: {text}");
+        assert!(text.contains("rig.toml") && text.contains("steadyhand demo"), "{text}");
+        assert!(ended.stdout.is_empty());
+    }
+}
+
+#[test]
+fn check_shows_every_problem_and_opens_nothing() {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("bad.toml"), BAD).expect("written");
+    let ended = steadyhand(folder.path()).args(["check", "--rig", "bad.toml"]).output().expect("run");
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1));
+    for part in ["bad.toml:2:8", "bad.toml:3:1", "help: ", "problems in bad.toml"] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    let good = Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/microscope.toml");
+    let ended = steadyhand(folder.path()).arg("check").arg("--rig").arg(good).output().expect("run");
+    assert_eq!(ended.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(text.contains("is fine") && text.contains("x 0 to 75 mm"), "{text}");
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("folder").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["bad.toml"]);
+}
+
+#[cfg(unix)]
+mod moving {
+    use super::*;
+
+    /// Serves the demonstration rig over a bench, homes it, and leaves it in the middle of a long move.
+    fn in_mid_move(folder: &Path) -> (hw_sim::serve::Running, Server) {
+        let bench = hw_sim::serve::Running::start(hw_sim::Bench::microscope(7), hw_sim::serve::Options::default())
+            .expect("a bench");
+        let path = |device: &str| {
+            let paths = bench.paths();
+            let found = paths.iter().find(|(id, _)| id == device).map(|(_, path)| path.clone());
+            found.expect("a device").trim_start_matches("tcp://").to_owned()
+        };
+        let rig = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/demo.toml")).expect("the rig");
+        let rig = rig.replace("@SCOPE@", &path("scope")).replace("@CAM@", &path("cam"));
+        fs::write(folder.join("rig.toml"), rig).expect("written");
+        let mut server = Server::start(steadyhand(folder).args(["--data-dir", "data"]), folder);
+        let connected = Instant::now() + Duration::from_secs(30);
+        let homed = loop {
+            let answer = server.call("home", json!({"stage": "scope"}));
+            if answer["isError"] != true || Instant::now() > connected {
+                break answer;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
+        assert_ne!(homed["isError"], true, "{homed}");
+        server.ask("move_to", json!({"stage": "scope", "targets": {"x": 5.0}, "unit": "mm"}));
+        let x = || bench.with_bench(|b| b.carriage_mm("scope", "x"));
+        let (start, begun) = (x(), Instant::now());
+        while x() > start - 5.0 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it never moved");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (bench, server)
+    }
+
+    /// The axes stand far from the target, the call was answered, and the exit was clean.
+    fn assert_stopped(bench: &hw_sim::serve::Running, server: Server) {
+        let (rest, code) = server.end(Duration::from_secs(3));
+        assert_eq!(code, Some(0));
+        let x = || bench.with_bench(|b| b.carriage_mm("scope", "x"));
+        let stood = x();
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(x(), stood, "still moving after the program has ended");
+        assert!(stood > 20.0, "it went on to {stood} mm");
+        let answer = rest.iter().find(|m| m.get("id").is_some()).expect("the call is answered");
+        let result = &answer["result"]["structuredContent"];
+        assert!(result["moved"] == "yes" || result["moved"] == "unknown", "{answer}");
+    }
+
+    /// X10
+    #[test]
+    fn x10_eof_in_mid_move_stops_the_axes_and_ends_with_zero() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (bench, mut server) = in_mid_move(folder.path());
+        drop(server.input.take());
+        assert_stopped(&bench, server);
+        bench.stop();
+    }
+
+    #[test]
+    fn sigterm_in_mid_move_stops_the_axes_and_ends_with_zero() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (bench, server) = in_mid_move(folder.path());
+        let killed = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().expect("kill");
+        assert!(killed.success());
+        assert_stopped(&bench, server);
+        bench.stop();
+    }
+}
