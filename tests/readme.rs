@@ -64,7 +64,8 @@ fn the_first_command_shows_the_conversation_and_the_pictures_exist() {
     for sign in ["[not_referenced]", "[keep_out]", "is homed", "Allowed:", "uint16", "Standstill is confirmed"] {
         assert!(told.contains(sign), "no {sign:?} in:\n{told}");
     }
-    let pictures: Vec<&str> = told.lines().map(str::trim).filter(|l| l.ends_with(".png") && l.starts_with('/')).collect();
+    let pictures: Vec<&str> =
+        told.lines().map(str::trim).filter(|l| l.ends_with(".png") && l.starts_with('/')).collect();
     assert_eq!(pictures.len(), 2, "{told}");
     for picture in pictures {
         let bytes = std::fs::read(picture).expect("the picture");

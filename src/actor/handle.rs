@@ -49,6 +49,12 @@ pub struct RigHandle {
 }
 
 impl RigHandle {
+    /// Makes the rig thread look at once: for those who finish something that it waits for.
+    pub fn waker(&self) -> impl Fn() + Send + use<> {
+        let wake = self.wake.clone();
+        move || wake.wake()
+    }
+
     /// The newest published state. Never touches the wire.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.published.borrow().clone()

@@ -1,6 +1,7 @@
 //! The command line: one file per command. This one parses and dispatches.
 
 mod check;
+mod demo;
 mod logs;
 mod serve;
 
@@ -31,6 +32,7 @@ struct Cli {
 enum Command {
     Serve(serve::ServeArgs),
     Check(check::CheckArgs),
+    Demo(demo::DemoArgs),
 }
 
 /// Parses the process's command line, runs the command, and returns the exit code: 0 when all went well, 1 when
@@ -40,6 +42,7 @@ pub fn run() -> ExitCode {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args),
     }
 }
 

@@ -221,8 +221,7 @@ fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
         RigError::new(crate::model::Code::Internal, format!("The rig thread could not be started: {e}."))
     })?;
     // A move waits for its line in the audit log: the rig thread hears of it at once.
-    let wake = handle.wake.clone();
-    events.notify(move || wake.wake());
+    events.notify(handle.waker());
     Ok(Live { handle, store: Arc::new(store), events, saved: Arc::new(saved) })
 }
 

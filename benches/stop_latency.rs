@@ -1,0 +1,151 @@
+//! How long a stop takes while a move runs, the queue is full, and both cores encode images: from the client's
+//! request to the stop byte in the operating system's hands, through the whole program over a real pseudo-terminal.
+#![allow(clippy::print_stdout, clippy::disallowed_methods)]
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rmcp::model::CallToolRequestParams;
+use rmcp::service::serve_client;
+use serde_json::{Value, json};
+use steadyhand::access::Policy;
+use steadyhand::actor;
+use steadyhand::config::{self, KnownDrivers};
+use steadyhand::devices;
+use steadyhand::devices::link::{Connector, Link, connector};
+use steadyhand::gateway::stdio::{self, Ending, StdioControl};
+use steadyhand::imaging;
+use steadyhand::model::{Epoch, Time};
+use steadyhand::store::{EventLog, SavedPositions, Store};
+use steadyhand::tools::{Face, Live, Parts, RigPart};
+
+const STOPS: usize = 200;
+
+/// When stop bytes were handed to the operating system.
+#[derive(Clone, Default)]
+struct Handed(Arc<Mutex<Vec<Instant>>>);
+
+struct Watched<T>(T, Handed);
+
+impl Connector for Watched<Box<dyn Connector>> {
+    fn begin(&mut self, now: Time) {
+        self.0.begin(now);
+    }
+    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+        let handed = self.1.clone();
+        self.0.outcome().map(|o| o.map(|link| Box::new(Watched(link, handed)) as Box<dyn Link>))
+    }
+    fn place(&self) -> String {
+        self.0.place()
+    }
+}
+
+impl Link for Watched<Box<dyn Link>> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.0.write(bytes)?;
+        if bytes[..n].contains(&0x85) {
+            self.1.0.lock().push(Instant::now());
+        }
+        Ok(n)
+    }
+    fn unsent(&self) -> usize {
+        self.0.unsent()
+    }
+}
+
+fn main() {
+    let bench = hw_sim::serve::Running::start(hw_sim::Bench::microscope(1), Default::default()).expect("a bench");
+    let path = |id: &str| bench.paths().into_iter().find(|(d, _)| d == id).expect("a device").1;
+    let text = include_str!("../rigs/demo.toml")
+        .replace("@SCOPE@", &path("scope"))
+        .replace("@CAM@", path("cam").trim_start_matches("tcp://"));
+    let known = KnownDrivers { stages: &["grbl"], cameras: &["simcam"] };
+    let rig = Arc::new(config::parse(&text, Path::new("demo.toml"), &known).unwrap_or_else(|p| panic!("{p}")));
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = Store::open(&rig, Some(dir.path())).expect("a store");
+    let events = Arc::new(EventLog::open(&store.data_dir().join("audit")).expect("a log"));
+    let (saved, _) = SavedPositions::load(store.data_dir()).expect("positions");
+    let handed = Handed::default();
+    let devices = devices::make(&rig, &mut |link| Box::new(Watched(connector(link), handed.clone()))).expect("devices");
+    let (handle, _thread) = actor::spawn(&rig, devices, Box::new(events.clone()), Epoch(1)).expect("a thread");
+    events.notify(handle.waker());
+
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let face = Face::new(Parts {
+            rig: RigPart::Live(Live { handle: handle.clone(), store: Arc::new(store), events, saved: Arc::new(saved) }),
+            policy: Policy { read_only: false },
+            request_timeout: Duration::from_secs(30),
+            shutting_down: Default::default(),
+        });
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(far);
+        let control = StdioControl { ending: Ending::new(|| ()), still: Box::pin(std::future::ready(true)) };
+        tokio::spawn(stdio::serve(face, reader, writer, control));
+        let client = serve_client((), near).await.expect("a client");
+        let call = async |tool: &'static str, arguments: Value| {
+            let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+            client.call_tool(CallToolRequestParams::new(tool).with_arguments(arguments)).await.expect("an answer")
+        };
+        while handle.snapshot().stages.iter().any(|s| s.read_at.is_none()) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        call("home", json!({"stage": "scope", "wait_s": 60})).await;
+
+        let busy = Arc::new(AtomicBool::new(true));
+        let encoders: Vec<_> = (0..2)
+            .map(|seed| {
+                let busy = busy.clone();
+                std::thread::spawn(move || {
+                    let picture = ndarray::Array2::from_shape_fn((1024, 1024), |(y, x)| ((x * y + seed) % 251) as u8);
+                    let mut made = 0_u64;
+                    while busy.load(Ordering::Relaxed) {
+                        made += imaging::png8(&picture).map_or(0, |png| png.len() as u64);
+                    }
+                    made
+                })
+            })
+            .collect();
+
+        let mut latencies = Vec::new();
+        for i in 0..STOPS {
+            call("clear_fault", json!({"device": "scope"})).await;
+            let x = if i % 2 == 0 { 20.0 } else { 55.0 };
+            let arguments = json!({"stage": "scope", "targets": {"x": x, "y": 30.0}, "unit": "mm", "wait_s": 0});
+            call("move_to", arguments.clone()).await;
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            // The queue fills behind the move.
+            for _ in 0..40 {
+                call("move_to", arguments.clone()).await;
+            }
+            assert!(handle.snapshot().stages[0].activity.is_motion(), "it moves when the stop comes");
+            handed.0.lock().clear();
+            let asked = Instant::now();
+            let answer = call("stop", json!({})).await;
+            assert_ne!(answer.is_error, Some(true), "{answer:?}");
+            let first = handed.0.lock().first().copied().expect("a stop byte");
+            latencies.push(first.duration_since(asked));
+        }
+        busy.store(false, Ordering::Relaxed);
+        let encoded: u64 = encoders.into_iter().map(|t| t.join().unwrap_or(0)).sum();
+        latencies.sort();
+        let at = |p: f64| latencies[((latencies.len() - 1) as f64 * p) as usize];
+        println!(
+            "{STOPS} stops under load ({} MB of PNG made meanwhile): client's request to stop byte handed over: \
+             p50 {:?}, p99 {:?}, max {:?}",
+            encoded >> 20,
+            at(0.5),
+            at(0.99),
+            at(1.0)
+        );
+    });
+    runtime.shutdown_background();
+}
