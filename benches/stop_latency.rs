@@ -14,7 +14,7 @@ use rmcp::service::serve_client;
 use serde_json::{Value, json};
 use steadyhand::access::Policy;
 use steadyhand::actor;
-use steadyhand::config::{self, KnownDrivers};
+use steadyhand::config;
 use steadyhand::devices;
 use steadyhand::devices::link::{Connector, Link, connector};
 use steadyhand::gateway::stdio::{self, Ending, StdioControl};
@@ -66,8 +66,8 @@ fn main() {
     let text = include_str!("../rigs/demo.toml")
         .replace("@SCOPE@", &path("scope"))
         .replace("@CAM@", path("cam").trim_start_matches("tcp://"));
-    let known = KnownDrivers { stages: &["grbl"], cameras: &["simcam"] };
-    let rig = Arc::new(config::parse(&text, Path::new("demo.toml"), &known).unwrap_or_else(|p| panic!("{p}")));
+    let rig =
+        Arc::new(config::parse(&text, Path::new("demo.toml"), &devices::known()).unwrap_or_else(|p| panic!("{p}")));
     let dir = tempfile::tempdir().expect("a folder");
     let store = Store::open(&rig, Some(dir.path())).expect("a store");
     let events = Arc::new(EventLog::open(&store.data_dir().join("audit")).expect("a log"));

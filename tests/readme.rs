@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use steadyhand::config::{self, KnownDrivers};
+use steadyhand::{config, devices};
 
 const README: &str = include_str!("../README.md");
-const KNOWN: KnownDrivers = KnownDrivers { stages: &["grbl"], cameras: &["simcam"] };
 
 /// The blocks of a language, in order.
 fn blocks(language: &str) -> Vec<&'static str> {
@@ -18,7 +17,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 fn the_rig_file_in_the_readme_loads_and_is_the_one_in_rigs() {
     let shown = blocks("toml");
     assert_eq!(shown.len(), 1);
-    config::parse(shown[0], Path::new("README.md"), &KNOWN).unwrap_or_else(|p| panic!("{p}"));
+    config::parse(shown[0], Path::new("README.md"), &devices::known()).unwrap_or_else(|p| panic!("{p}"));
     let file = std::fs::read_to_string("rigs/minimal.toml").expect("rigs/minimal.toml");
     assert!(file.ends_with(shown[0]), "rigs/minimal.toml and the README differ");
 }

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{fail, known_drivers, say};
+use super::{fail, say};
 use crate::config::{self, Rig};
+use crate::devices;
 
 /// Say what is wrong with a rig file, or that nothing is.
 ///
@@ -28,7 +29,7 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
         Ok(path) => path,
         Err(none) => return fail(&none.to_string()),
     };
-    match config::load(&path, &known_drivers()) {
+    match config::load(&path, &devices::known()) {
         Ok(rig) => {
             say(io::stdout(), &summary(&rig, &path));
             ExitCode::SUCCESS

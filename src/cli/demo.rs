@@ -11,8 +11,9 @@ use hw_sim::Bench;
 use hw_sim::serve::{self, Running as RunningBench};
 
 use super::serve::{Options, Running, host, runtime};
-use super::{fail, known_drivers, logs, say};
+use super::{fail, logs, say};
 use crate::config::{self, Rig};
+use crate::devices;
 use crate::store::Store;
 
 /// The rig that the bench makes up.
@@ -68,7 +69,7 @@ fn rig(bench: &RunningBench) -> Result<(Rig, String), String> {
         None => RIG.replace("@SCOPE@", &scope),
     };
     let text = text.replace("@CAM@", cam.trim_start_matches("tcp://"));
-    let mut rig = config::parse(&text, Path::new("rigs/demo.toml"), &known_drivers()).map_err(|p| p.render(false))?;
+    let mut rig = config::parse(&text, Path::new("rigs/demo.toml"), &devices::known()).map_err(|p| p.render(false))?;
     rig.file = None;
     Ok((rig, scope))
 }

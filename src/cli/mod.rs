@@ -7,12 +7,8 @@ mod serve;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
-
-use crate::config::KnownDrivers;
-use crate::devices::{DRIVERS, Open};
 
 /// Lets an AI assistant or a workflow drive a lab's stages and cameras over the Model Context Protocol.
 ///
@@ -44,17 +40,6 @@ pub fn run() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
     }
-}
-
-/// The drivers of this build, by their names.
-fn known_drivers() -> KnownDrivers {
-    static STAGES: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Stage { .. })));
-    static CAMERAS: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Camera { .. })));
-    KnownDrivers { stages: STAGES.as_slice(), cameras: CAMERAS.as_slice() }
-}
-
-fn names(which: fn(&Open) -> bool) -> Vec<&'static str> {
-    DRIVERS.iter().filter(|d| which(&d.open)).map(|d| d.name).collect()
 }
 
 /// Writes lines for a person. Nobody is left to be told when that fails.

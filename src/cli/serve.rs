@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::logs::{self, Level};
-use super::{fail, known_drivers, say};
+use super::{fail, say};
 use crate::access::Policy;
 use crate::actor::{self, RigHandle};
 use crate::config::{self, Problems, Rig};
@@ -66,7 +66,7 @@ pub(super) fn run(args: &ServeArgs) -> ExitCode {
         Ok(path) => path,
         Err(none) => return fail(&none.to_string()),
     };
-    let rig = config::load(&path, &known_drivers());
+    let rig = config::load(&path, &devices::known());
     if let Err(problems) = &rig {
         say(io::stderr(), &problems.render(io::stderr().is_terminal()));
     }

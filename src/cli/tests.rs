@@ -53,7 +53,7 @@ fn the_short_help_is_short_and_the_long_one_says_how_it_ends() {
 
 #[test]
 fn the_known_drivers_are_those_of_the_table() {
-    let known = known_drivers();
-    assert_eq!(known.stages.len() + known.cameras.len(), DRIVERS.len());
+    let known = crate::devices::known();
+    assert_eq!(known.stages.len() + known.cameras.len(), crate::devices::DRIVERS.len());
     assert!(known.stages.contains(&"grbl") && known.cameras.contains(&"simcam"));
 }

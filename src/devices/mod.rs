@@ -5,7 +5,7 @@ mod grbl;
 pub mod link;
 mod simcam;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::config;
@@ -54,6 +54,16 @@ pub const DRIVERS: &[Driver] = &[grbl::DRIVER, simcam::DRIVER];
 /// The driver of that name.
 pub fn driver(name: &str) -> Option<&'static Driver> {
     DRIVERS.iter().find(|d| d.name == name)
+}
+
+/// The names of all drivers, for reading rig files.
+pub fn known() -> config::KnownDrivers {
+    fn names(which: fn(&Open) -> bool) -> Vec<&'static str> {
+        DRIVERS.iter().filter(|d| which(&d.open)).map(|d| d.name).collect()
+    }
+    static STAGES: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Stage { .. })));
+    static CAMERAS: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Camera { .. })));
+    config::KnownDrivers { stages: STAGES.as_slice(), cameras: CAMERAS.as_slice() }
 }
 
 /// The axes of one controller. No call waits: what takes time is carried on by [`Stage::tick`].

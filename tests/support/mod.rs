@@ -9,7 +9,7 @@ use std::time::Duration;
 use hw_sim::{Bench, Fault};
 use parking_lot::Mutex;
 use steadyhand::actor::{Clock, Entry, Journal, RigHandle, Sleeper, Ticket, Worker, assemble};
-use steadyhand::config::{self, KnownDrivers, Rig};
+use steadyhand::config::{self, Rig};
 use steadyhand::devices::{self, link::memory::Far};
 use steadyhand::model::{
     Aim, Caller, Epoch, Event, Home, Move, Name, Report, RigError, Shot, Snapshot, StageStatus, StopBy, Time, Way,
@@ -17,15 +17,13 @@ use steadyhand::model::{
 use steadyhand::plans::Sequence;
 use steadyhand::units::{Distance, Position, Unit};
 
-pub const KNOWN: KnownDrivers = KnownDrivers { stages: &["grbl"], cameras: &["simcam"] };
-
 /// The demonstration's rig file.
 pub const DEMO: &str = include_str!("../../rigs/demo.toml");
 
 /// A rig from the text of a file.
 pub fn rig(text: &str) -> Arc<Rig> {
     let text = text.replace("@SCOPE@", "/dev/virtual-scope").replace("@CAM@", "127.0.0.1:1");
-    match config::parse(&text, Path::new("test.toml"), &KNOWN) {
+    match config::parse(&text, Path::new("test.toml"), &devices::known()) {
         Ok(rig) => Arc::new(rig),
         Err(problems) => panic!("{}", problems.render(false)),
     }
