@@ -218,3 +218,39 @@ fn without_an_audit_line_nothing_moves() {
     assert_eq!((e.code, e.moved), (Code::StorageFailed, Moved::No));
     assert!(!lab.heard_since(since).contains(&b'J'));
 }
+
+/// A 0.9 controller has no jogs: moves are program moves, and a stop is a hold, then a reset at rest.
+fn old_controller() -> Lab {
+    let bench = hw_sim::MICROSCOPE_TOML.replace(
+        "build_options = \"VM\"",
+        "build_options = \"VM\"\nbanner = \"Grbl 0.9j ['$' for help]\"\nversion = \"0.9j.20160303:\"\nreport_mode = \"0.9\"",
+    );
+    Lab::new(support::DEMO, hw_sim::Bench::from_toml(&bench).expect("a bench"))
+}
+
+#[test]
+fn an_old_controller_without_jogs_homes_moves_and_stops() {
+    let mut lab = old_controller();
+    lab.online();
+    assert_eq!(lab.scope().identity.unwrap().model, "Grbl");
+    lab.home().unwrap();
+    let since = lab.now();
+    lab.move_to(&[("x", 40.0)]).unwrap();
+    assert!((lab.truly("x") - 40.0).abs() < 0.02);
+    assert!(!lab.heard_since(since).windows(3).any(|w| w == b"$J="), "it has no jogs");
+
+    let movement = lab.to(&[("x", 5.0), ("y", 30.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let asked = lab.now();
+    lab.stop();
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Stopped, Moved::Yes));
+    assert!(lab.heard_at(asked, b'!').unwrap() - asked < Duration::from_millis(5));
+    lab.run_ms(4000);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+    let rest = lab.truly("x");
+    lab.recover("scope").unwrap();
+    lab.run_ms(3000);
+    assert!((lab.truly("x") - rest).abs() < 0.01, "what was planned is thrown away, not resumed");
+}
