@@ -4,13 +4,13 @@ mod support;
 
 use std::time::Duration;
 
-use hw_sim::Fault;
 use steadyhand::config;
+use steadyhand::devices;
 use steadyhand::model::{Activity, Aim, Code, Move, Moved, Name, Trust};
 use steadyhand::plans::Sequence;
 use steadyhand::units::{Distance, Position, Unit};
 use support::scripted::Scripted;
-use support::{KNOWN, Lab, answer_of, stage_only};
+use support::{Lab, answer_of, stage_only};
 
 /// 40, 25, 2 mm in the rig's coordinates.
 const HERE: [f64; 3] = [-35.0, -25.0, -2.0];
@@ -63,7 +63,7 @@ fn g03_a_controller_that_only_says_alarm_is_connected_and_its_position_is_unknow
     assert!(scope.axes.iter().all(|a| a.position.is_none()), "unknown, not 0");
     let identity = scope.identity.unwrap();
     assert_eq!(identity.model, "Grbl");
-    assert!(identity.notes.iter().any(|n| n.contains("locked until it is homed or unlocked")), "{:?}", identity.notes);
+    assert!(identity.notes.iter().any(|n| n.contains("locked") && n.contains("home")), "{:?}", identity.notes);
     let e = s.move_to(&[("x", 40.0)]).unwrap_err();
     assert_eq!((e.code, e.moved), (Code::NotReferenced, Moved::No));
     assert!(e.what.contains("not yet known"), "{e}");
@@ -449,7 +449,7 @@ fn g39_there_is_no_way_for_text_to_a_controller() {
             ("[stage.axes.x]", format!("[stage.axes.{quoted}]")),
         ] {
             let text = stage_only().replacen("@SCOPE@", "/dev/x", 1).replacen(key, &other, 1);
-            let read = config::parse(&text, std::path::Path::new("t.toml"), &KNOWN);
+            let read = config::parse(&text, std::path::Path::new("t.toml"), &devices::known());
             let harmless = read.is_ok_and(|rig| rig.stages[0].axes.iter().all(|a| a.channel.len() == 1));
             assert!(!harmless || line == "g0x5", "{other}");
         }
@@ -502,16 +502,28 @@ fn g40_only_a_positive_acknowledgement_is_success() {
 
 #[test]
 fn g40_an_ok_to_a_homing_that_did_not_take_place_is_no_success() {
-    // The letter was lost: `$` alone is answered with help and an ok.
-    let mut lab = Lab::homed(1);
-    lab.move_to(&[("x", 30.0)]).unwrap();
-    let home = steadyhand::model::Home { stage: Name::new("scope"), axes: vec![] };
-    let since = lab.now();
-    let ticket = lab.start(Sequence::home("home".into(), home)).unwrap();
-    // The question before it, then `$`; `H` is lost.
-    lab.until("the dollar", Duration::from_secs(2), |l| l.heard_since(since).contains(&b'$'));
-    lab.fault(Fault::Drop { bytes: 1 });
-    let e = lab.answer(ticket).unwrap_err();
-    assert_eq!(e.code, Code::HomingFailed, "{e}");
-    assert_eq!(lab.scope().axis("x").unwrap().trust, Trust::Unknown);
+    let settings = "$13=0\r\n$27=1.000\r\n$100=400.000\r\n$130=75.000\r\n$131=50.000\r\n$132=4.000\r\nok\r\n";
+    let cases: [(&str, u64, &str); 4] = [
+        // Letters were lost: `$` alone is answered with help, and an empty line with an ok.
+        ("help", 400, "[HLP:$$ $# $G $I $N $x=val $Nx=line $J=line $SLP $C $X $H ~ ! ? ctrl-x]\r\nok\r\n"),
+        ("at once", 5, "ok\r\n"),
+        // And however it came about: GRBL stands at its switches after homing.
+        ("not at a switch", 1500, "ok\r\n"),
+        ("at the switches", 1500, "ok\r\n"),
+    ];
+    for (what, after, says) in cases {
+        let mut s = Scripted::grbl(&stage_only(), HERE);
+        s.on("$$", settings);
+        s.online();
+        s.on_after("$H", after, says);
+        if what == "at the switches" {
+            s.stands("Idle", [-1.0, -1.0, -1.0]);
+            s.home().expect(what);
+            assert!(s.scope().axes.iter().all(|a| a.trust == Trust::Referenced));
+            continue;
+        }
+        let e = s.home().expect_err(what);
+        assert_eq!(e.code, Code::HomingFailed, "{what}: {e}");
+        assert!(s.scope().axes.iter().all(|a| a.trust == Trust::Unknown), "{what}");
+    }
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use steadyhand::config;
+use steadyhand::devices;
 use steadyhand::model::{Activity, Code, Moved, Trust};
 use support::scripted::Scripted;
-use support::{DEMO, KNOWN, stage_only};
+use support::{DEMO, stage_only};
 
 /// 40, 25, 2 mm in the rig's coordinates.
 const HERE: [f64; 3] = [-35.0, -25.0, -2.0];
@@ -172,7 +173,7 @@ fn r13_rates_that_the_port_runs_at_are_accepted() {
 #[test]
 fn r16_timeouts_that_are_no_sensible_time_are_refused_by_name_and_never_panic() {
     let demo = DEMO.replace("@SCOPE@", "/dev/a").replace("@CAM@", "127.0.0.1:1");
-    let parse = |text: &str| config::parse(text, Path::new("t.toml"), &KNOWN);
+    let parse = |text: &str| config::parse(text, Path::new("t.toml"), &devices::known());
     for bad in ["0", "-1", "1e-9", "1e18", "1e308", "-1e308", "nan", "inf", "\"5\"", "[5]", "true"] {
         let home = demo.replacen("timeout_s = 60", &format!("timeout_s = {bad}"), 1);
         let calls = ["wait_s", "max_wait_s", "queue_deadline_s", "fresh_ms"]

@@ -191,9 +191,9 @@ fn hole_18_small_steps_do_not_add_up_to_what_one_may_not_do() {
     // And no file leaves a limit out.
     for limit in ["travel = [0.0, 75.0]\n", "max_speed_per_s = 20.0\n", "tolerance = 0.02\n"] {
         let text = DEMO.replace("@SCOPE@", "/dev/a").replace("@CAM@", "127.0.0.1:1");
-        assert!(steadyhand::config::parse(&text, "t.toml".as_ref(), &support::KNOWN).is_ok());
+        assert!(steadyhand::config::parse(&text, "t.toml".as_ref(), &steadyhand::devices::known()).is_ok());
         let text = text.replacen(limit, "", 1);
-        assert!(steadyhand::config::parse(&text, "t.toml".as_ref(), &support::KNOWN).is_err(), "{limit}");
+        assert!(steadyhand::config::parse(&text, "t.toml".as_ref(), &steadyhand::devices::known()).is_err(), "{limit}");
     }
 }
 
