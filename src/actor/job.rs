@@ -12,7 +12,7 @@ use super::stage::StageUnit;
 use crate::config::Rig;
 use crate::interlocks::{Leg, Panel};
 use crate::model::{
-    AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, Report, RigError, Shot, Snapshot, Time,
+    Activity, AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, Report, RigError, Shot, Snapshot, Time,
 };
 use crate::plans::{Next, Plan, Step};
 use crate::store::Written;
@@ -296,8 +296,11 @@ impl Job {
             Then::Home(h) => bench.stage(&h.stage)?,
         };
         // Without a new reading it is judged on the old one, and refused where that is too old.
-        let online = bench.stages[stage].status.identity.is_some() && bench.stages[stage].status.link.open;
-        if online && !bench.stages[stage].read_since(since) && bench.now.since(since) < FRESH {
+        let status = &bench.stages[stage].status;
+        let online = status.identity.is_some() && status.link.open && status.activity != Activity::Offline;
+        // What is refused anyhow is refused at once.
+        let barred = status.fault.is_some() || status.stopped_by.is_some();
+        if online && !barred && !bench.stages[stage].read_since(since) && bench.now.since(since) < FRESH {
             if bench.now.since(since) > FRESH / 3 {
                 bench.stages[stage].poll(bench.now);
             }

@@ -292,6 +292,12 @@ impl StageUnit {
         if let Some(fault) = &self.status.fault
             && fault.remedy != Remedy::ClearFault
         {
+            if fault.code == Code::NotResponding && self.status.link.open && !self.dead {
+                // It may be locked so that it hears nothing but a reset.
+                self.recovering = Some(false);
+                self.guarded(|d, _| d.recover(now));
+                return Ok(false);
+            }
             let what = match fault.remedy {
                 Remedy::Reconnect => format!("{} It ends by itself when the device answers again.", fault.what),
                 _ => format!("{} Only a restart of the program ends it.", fault.what),
@@ -390,6 +396,7 @@ impl StageUnit {
                 self.distrust(&what);
                 self.fault(Code::ControllerReset, what.clone(), Remedy::ClearFault, now);
                 self.end_motion(Code::ControllerReset, &what);
+                self.end_stop();
                 self.set_activity(Activity::Connecting);
             }
             StageEvent::Recovered => {
@@ -417,12 +424,16 @@ impl StageUnit {
         }
         self.last = None;
         self.status.read_at = None;
+        self.end_stop();
         if !self.is_free() {
             // It was identified anew in the middle of something: that something is over, nobody knows how.
             let what = "The controller was identified anew before the motion was over.";
             self.end(Err(self.error(Code::ControllerReset, what, Moved::Unknown)));
         }
         self.set_activity(Activity::Idle);
+        if self.recovering == Some(false) && self.status.fault.is_none() {
+            self.recovering = Some(true);
+        }
         self.bump();
         self.poll(now);
     }
@@ -453,7 +464,7 @@ impl StageUnit {
     }
 
     fn read(&mut self, reading: Reading, now: Time) {
-        if self.jumped(&reading, now) && !self.suspect {
+        if !self.suspect && (self.jumped(&reading, now) || self.strayed(&reading)) {
             // Once can be a damaged line that happens to be well formed: ask again before believing it.
             self.suspect = true;
             self.poll(now);
@@ -659,6 +670,14 @@ impl StageUnit {
         }
     }
 
+    /// A stop is over because the controller has begun anew, which stops everything.
+    fn end_stop(&mut self) {
+        match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Stopping(stopping) => self.finish(stopping.cause.map(Err)),
+            other => self.doing = other,
+        }
+    }
+
     fn end(&mut self, result: Result<Moved, RigError>) {
         self.doing = Doing::Nothing;
         self.finish(Some(result));
@@ -778,6 +797,16 @@ impl StageUnit {
             let possible = Distance::base(own.over(time).in_base() * JUMP).unwrap_or_default();
             (b - a).abs() > possible + axis.tolerance
         })
+    }
+
+    /// Whether axes that rested, and rest, are elsewhere: a hand at the controller, or a damaged line.
+    fn strayed(&self, reading: &Reading) -> bool {
+        let Some(last) = &self.last else { return false };
+        let rests = |r: &Reading| !matches!(r.motion, MotionState::Moving | MotionState::Homing);
+        matches!(self.doing, Doing::Nothing)
+            && rests(last)
+            && rests(reading)
+            && last.positions.iter().zip(&reading.positions).any(|(a, b)| a.is_some() && b.is_some() && a != b)
     }
 
     /// The axes' positions for keeping with a frame or a report.

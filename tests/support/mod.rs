@@ -1,9 +1,14 @@
 //! A lab on virtual time: the rig thread's worker and a simulated bench in one thread, joined by memory links.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod scripted;
+
+use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hw_sim::{Bench, Fault};
@@ -46,10 +51,38 @@ impl Journal for Log {
     }
 }
 
+/// A rig with the demonstration's stage and nothing else.
+pub fn stage_only() -> String {
+    let rest = |text: &str, from: &str, to: &str| {
+        let (head, tail) = text.split_once(from).unwrap();
+        let tail = if to.is_empty() { "" } else { &tail[tail.find(to).unwrap()..] };
+        format!("{head}{tail}")
+    };
+    let text = rest(DEMO, "[[link]]\nid = \"camera-port\"", "[[stage]]");
+    let text = rest(&text, "[[camera]]", "[[keep_out]]");
+    rest(&text, "[eaa]", "")
+}
+
+/// Targets in millimetres.
+pub fn aim(targets: &[(&str, f64)]) -> Aim {
+    Aim::To(targets.iter().map(|(a, v)| (Name::new(a), Position::base(*v).unwrap())).collect())
+}
+
+/// The answer to an order, if it has come.
+pub fn answer_of<T>(ticket: &mut Ticket<T>) -> Option<Result<T, RigError>> {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(ticket.wait()).poll(&mut context) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
 /// A wire between a device of the bench and the rig thread.
 struct Cable {
     device: String,
     far: Far,
+    /// How often its cable has been pulled, as far as was seen.
+    pulled: u64,
 }
 
 pub struct Lab {
@@ -62,6 +95,8 @@ pub struct Lab {
     clock: Arc<AtomicU64>,
     next: Time,
     now: Duration,
+    /// The shortest step of the clock: what happens within one is seen together.
+    pub grain: Duration,
     _sleeper: Sleeper,
 }
 
@@ -91,7 +126,7 @@ impl Lab {
                 other => other,
             };
             let far = Far::default();
-            cables.push(Cable { device: device.into(), far: far.clone() });
+            cables.push(Cable { device: device.into(), far: far.clone(), pulled: 0 });
             far.connector(device)
         })
         .expect("devices");
@@ -110,6 +145,7 @@ impl Lab {
             clock,
             next: Time::ZERO,
             now: Duration::ZERO,
+            grain: Duration::from_micros(100),
             _sleeper: sleeper,
         }
     }
@@ -131,16 +167,20 @@ impl Lab {
         let bench_next = self.bench.next_event().unwrap_or(until);
         // Bytes that arrive one by one are looked at as the real thread does, not each for itself.
         let bench_next = bench_next.max(self.now + Duration::from_micros(500));
-        let step = self.next.0.min(bench_next).max(self.now + Duration::from_micros(100));
+        let step = self.next.0.min(bench_next).max(self.now + self.grain);
         self.now = step.min(until).max(self.now);
         self.clock.store(u64::try_from(self.now.as_nanos()).unwrap(), Ordering::Release);
     }
 
     fn carry(&mut self) {
         self.bench.advance(self.now);
-        for c in &self.cables {
+        for c in &mut self.cables {
             let plugged = self.bench.plugged(&c.device);
+            // A cable that was pulled and put back since the last look has broken the connection too.
+            let pulled = self.bench.unplugs(&c.device);
+            c.far.plug(plugged && pulled == c.pulled);
             c.far.plug(plugged);
+            c.pulled = pulled;
             if !plugged {
                 c.far.take();
                 continue;
@@ -183,17 +223,9 @@ impl Lab {
 
     /// Waits for an answer.
     pub fn answer<T>(&mut self, mut ticket: Ticket<T>) -> Result<T, RigError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let until = self.now + Duration::from_secs(200);
         loop {
-            let polled = runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    answer = ticket.wait() => Some(answer),
-                    () = std::future::ready(()) => None,
-                }
-            });
-            if let Some(answer) = polled {
+            if let Some(answer) = answer_of(&mut ticket) {
                 return answer;
             }
             assert!(self.now < until, "no answer within 200 s; {:#?}", self.handle.snapshot());

@@ -3,18 +3,23 @@
 //! At most one line waits for its `ok`, and at most one status question `?` for its report; the two don't get
 //! in each other's way, since reports are told by their brackets.
 
+mod hear;
+mod report;
+mod stop;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::codec::{Line, Lines, Raw, Report, State, alarm_meaning, axis_letter, error_meaning, move_line, parse};
+use super::codec::{Lines, State, axis_letter, move_line};
 use super::dialect::Dialect;
+use super::questions::Questions;
 use crate::config;
 use crate::devices::link::dialogue::Dialogue;
 use crate::devices::link::{Connector, IDLE, Wire, WireEvent};
-use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
+use crate::devices::{Stage, StageEvent, StageFacts};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{Code, Identity, LinkStatus, RigError, Time};
-use crate::units::{Distance, Position, Speed};
+use crate::units::{Distance, Speed};
 
 const JOG_CANCEL: u8 = 0x85;
 const FEED_HOLD: u8 = b'!';
@@ -33,16 +38,16 @@ const KNOCK: Duration = Duration::from_millis(250);
 const ANSWER: Duration = Duration::from_secs(2);
 /// The longest that a long answer (`$$`) may take in all.
 const LONG_ANSWER: Duration = Duration::from_secs(10);
-/// How long a `?` may stay unanswered.
-const REPORT: Duration = Duration::from_millis(500);
-/// So many unanswered `?` in a row mean that nobody is there.
-const MISSED_REPORTS: u32 = 6;
+/// How often a controller is identified anew when lines were damaged meanwhile.
+const ATTEMPTS: u32 = 5;
+/// A homing is never over sooner.
+const SHORTEST_HOMING: Duration = Duration::from_millis(100);
+/// How far from the place of its switch GRBL may be after homing, in mm (or degrees).
+const AT_SWITCH: f64 = 0.05;
 /// So many damaged lines in a row make the connection `degraded`.
 const DEGRADED: u32 = 3;
 /// Quiet time on the line before it is believed again after an answer was missed.
 const QUIET: Duration = Duration::from_millis(100);
-/// How soon after a stop byte the next one follows while the axes still move.
-const STOP_AGAIN: Duration = Duration::from_millis(50);
 
 /// What a line asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,13 @@ enum Ask {
     Unlock,
     /// `$G` once more, to find the place in the stream after an answer was missed.
     Sync,
+}
+
+/// What an `ok` claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Homed,
+    Unlocked,
 }
 
 /// How far the connection has come.
@@ -83,8 +95,6 @@ enum Motion {
 struct Stopping {
     since: Time,
     last: Time,
-    /// Whether a program move is held, so that the rest of it must be flushed once it stands.
-    flush: bool,
 }
 
 /// A restart that is our own doing.
@@ -108,10 +118,8 @@ pub(super) struct Grbl {
     settings: BTreeMap<u16, f64>,
     notes: Vec<String>,
     line: Dialogue<Ask>,
-    /// The oldest `?` that has not been answered.
-    status: Dialogue<()>,
+    status: Questions,
     poll_wanted: bool,
-    missed: u32,
     damaged: u32,
     motion: Option<Motion>,
     stopping: Option<Stopping>,
@@ -119,12 +127,29 @@ pub(super) struct Grbl {
     /// After a missed answer: quiet until then, then `$G`, and only after its `[GC:` an `ok` counts.
     resync: Option<Time>,
     sync_seen: bool,
+    /// `$G` went unanswered already once.
+    sync_again: bool,
     /// The controller answers nothing but a reset (`ALARM:1`, `ALARM:2`).
     deaf: bool,
+    /// That it is locked is known and told.
+    locked: bool,
+    /// What a connection that was lost left moving: the byte that stops it once somebody hears it again.
+    unfinished: Option<u8>,
     recovering: bool,
+    /// An `ok` that a report has to confirm, and when it came.
+    claim: Option<(Claim, Time)>,
+    /// The controller has explained its `$` commands, which nobody asks it to: a letter was lost.
+    helped: bool,
+    /// It refused to list its settings while it was held: they are asked for once more.
+    unread: bool,
     homing_alarm: Option<String>,
     last_state: Option<State>,
     offset: Option<Vec<f64>>,
+    /// Another offset than the known one, heard once: until it is heard again nobody knows which is right.
+    doubted: Option<Vec<f64>>,
+    /// How often it was identified anew because lines were damaged, and their count when that began.
+    attempts: u32,
+    bad_before: u64,
     now: Time,
 }
 
@@ -149,20 +174,28 @@ impl Grbl {
             settings: BTreeMap::new(),
             notes: Vec::new(),
             line: Dialogue::new(),
-            status: Dialogue::new(),
+            status: Questions::default(),
             poll_wanted: false,
-            missed: 0,
             damaged: 0,
             motion: None,
             stopping: None,
             own_reset: None,
             resync: None,
             sync_seen: false,
+            sync_again: false,
             deaf: false,
+            locked: false,
+            unfinished: None,
             recovering: false,
+            claim: None,
+            helped: false,
+            unread: false,
             homing_alarm: None,
             last_state: None,
             offset: None,
+            doubted: None,
+            attempts: 0,
+            bad_before: 0,
             now: Time::ZERO,
         }
     }
@@ -170,17 +203,22 @@ impl Grbl {
     /// Forgets all that belongs to a connection or a boot.
     fn forget(&mut self) {
         self.line = Dialogue::new();
-        self.status = Dialogue::new();
-        self.missed = 0;
+        self.status = Questions::default();
+        self.poll_wanted = false;
         self.motion = None;
         self.stopping = None;
         self.own_reset = None;
         self.resync = None;
+        self.sync_again = false;
         self.deaf = false;
         self.recovering = false;
+        self.claim = None;
+        self.unread = false;
         self.homing_alarm = None;
         self.last_state = None;
         self.offset = None;
+        self.doubted = None;
+        self.attempts = 0;
     }
 
     fn ask(&mut self, what: Ask, bytes: &[u8], now: Time, patience: Duration, cap: Duration) {
@@ -192,241 +230,6 @@ impl Grbl {
         self.line.is_free() && self.wire.is_free() && self.resync.is_none() && !self.deaf
     }
 
-    // ---- what arrives -------------------------------------------------------------------------------------
-
-    fn hear(&mut self, raw: Raw, now: Time, out: &mut Vec<StageEvent>) {
-        let text = match raw {
-            Raw::Line(text) => text,
-            Raw::Damaged(text) => return self.bad_frame(&format!("a damaged line: {text}"), out),
-        };
-        match parse(&text) {
-            Line::Broken => self.bad_frame(&format!("a broken report: {text}"), out),
-            understood => {
-                self.wire.status.frames += 1;
-                self.damaged = 0;
-                self.wire.status.degraded = false;
-                self.line.heard(now);
-                self.understand(understood, now, out);
-            }
-        }
-    }
-
-    fn bad_frame(&mut self, what: &str, out: &mut Vec<StageEvent>) {
-        self.wire.status.bad_frames += 1;
-        self.wire.status.last_error = Some(format!("Dropped {what}"));
-        self.damaged += 1;
-        if self.damaged == DEGRADED {
-            self.wire.status.degraded = true;
-            out.push(StageEvent::Note(format!("{DEGRADED} damaged lines in a row; the last was {what}")));
-        }
-    }
-
-    fn understand(&mut self, line: Line, now: Time, out: &mut Vec<StageEvent>) {
-        match line {
-            Line::Banner(text) => self.banner(&text, now, out),
-            Line::Report(report) => self.report(&report, now, out),
-            Line::Alarm(number, text) => self.alarm(number, &text, out),
-            Line::Ok => self.answered(None, now, out),
-            Line::Error(number, text) => {
-                let what = match number {
-                    Some(n) => format!("error:{n}, {}", error_meaning(n)),
-                    None => format!("error: {text}"),
-                };
-                self.answered(Some(what), now, out);
-            }
-            Line::Setting(number, value) => {
-                if let Ok(value) = value.parse::<f64>()
-                    && value.is_finite()
-                {
-                    self.settings.insert(number, value);
-                }
-            }
-            Line::Bracket(tag, rest) => match tag.as_str() {
-                "VER" => self.dialect = self.dialect.clone().refined(&rest),
-                "GC" => self.sync_seen = true,
-                // 0.9: `[0.9j.20160303:]` and `[G0 G54 …]`.
-                "" if rest.starts_with("G0 ") || rest.starts_with("G1 ") => self.sync_seen = true,
-                "MSG" if rest.contains("Reset to continue") => self.deaf = true,
-                _ => {}
-            },
-            Line::Broken | Line::Other(_) => {}
-        }
-    }
-
-    fn banner(&mut self, text: &str, now: Time, out: &mut Vec<StageEvent>) {
-        let before = self.phase;
-        let own = self.own_reset.take();
-        let was_homing = self.motion == Some(Motion::Home);
-        let homing_alarm = self.homing_alarm.take();
-        let recovering = self.recovering;
-        self.forget();
-        self.dialect = Dialect::read(text);
-        match (before, own) {
-            (Phase::Ready, Some(own)) => {
-                if own.loses {
-                    let what = "The controller was reset, which loses its position.".to_owned();
-                    out.push(StageEvent::PositionLost { what });
-                }
-                self.recovering = recovering && own.unlock;
-            }
-            (Phase::Ready, None) if was_homing => {
-                let what = homing_alarm.unwrap_or_else(|| "The controller restarted while it was homing.".into());
-                out.push(StageEvent::HomingFailed { what });
-            }
-            (Phase::Ready, None) => {
-                out.push(StageEvent::Reset { what: format!("It restarted by itself and said: {text}") });
-                self.phase = Phase::Identify;
-            }
-            (Phase::Closed, _) => {}
-            (Phase::Boot { .. } | Phase::Identify, _) => self.phase = Phase::Identify,
-        }
-        self.poll(now);
-    }
-
-    fn alarm(&mut self, number: Option<u8>, text: &str, out: &mut Vec<StageEvent>) {
-        let (what, lost) = match number {
-            Some(n) => {
-                let (meaning, lost) = alarm_meaning(n);
-                (format!("ALARM:{n}, {meaning}"), lost)
-            }
-            None => (format!("ALARM: {text}"), true),
-        };
-        if self.motion == Some(Motion::Home) {
-            // `ok` and the banner follow a failed homing; neither is a success.
-            self.homing_alarm = Some(what);
-            return;
-        }
-        if self.own_reset.is_some() {
-            // Our own reset in motion; the banner that follows tells it.
-            if let Some(own) = &mut self.own_reset {
-                own.loses = true;
-            }
-            return;
-        }
-        self.deaf = matches!(number, Some(1 | 2));
-        self.motion = None;
-        // The line that caused it gets no answer any more.
-        if self.deaf {
-            self.line.finish();
-            self.status.finish();
-        }
-        let what = if self.deaf { format!("{what}; it needs a reset") } else { what };
-        out.push(StageEvent::Alarm { what, position_lost: lost });
-    }
-
-    /// An `ok`, or an error in words.
-    fn answered(&mut self, error: Option<String>, now: Time, out: &mut Vec<StageEvent>) {
-        if self.line.current().is_some_and(|a| a.what == Ask::Sync) && !self.sync_seen {
-            // The late answer to what was given up.
-            return;
-        }
-        let Some(asked) = self.line.finish() else {
-            if let Some(e) = error {
-                out.push(StageEvent::Note(format!("It said {e}, which nobody had asked for.")));
-            }
-            return;
-        };
-        match (asked.what, error) {
-            (Ask::Motion, None) => out.push(StageEvent::Accepted),
-            (Ask::Motion, Some(what)) => {
-                self.motion = None;
-                out.push(StageEvent::Refused { code: Code::ControllerRefused, what });
-            }
-            (Ask::Home, None) => {
-                self.motion = None;
-                match self.homing_alarm.take() {
-                    // GRBL says `ok` after the alarm, and then restarts.
-                    Some(what) => {
-                        self.own_reset = Some(OwnReset { at: now, loses: false, unlock: false, must: false });
-                        out.push(StageEvent::HomingFailed { what });
-                    }
-                    None => out.push(StageEvent::Homed),
-                }
-            }
-            (Ask::Home, Some(what)) => {
-                self.motion = None;
-                out.push(StageEvent::Refused { code: Code::ControllerRefused, what });
-            }
-            (Ask::Unlock, None) => {
-                self.recovering = false;
-                out.push(StageEvent::Recovered);
-            }
-            (Ask::Unlock, Some(what)) => {
-                self.recovering = false;
-                out.push(StageEvent::NotRecovered { what });
-            }
-            (Ask::Version | Ask::Settings | Ask::Modes, error) => {
-                if let Some(e) = error {
-                    self.notes.push(format!(
-                        "It refused {:?} with {e}; what that would have told is taken as unknown.",
-                        asked.what
-                    ));
-                }
-                self.identify_next(asked.what, now, out);
-            }
-            (Ask::Sync, _) => {}
-        }
-    }
-
-    fn report(&mut self, report: &Report, now: Time, out: &mut Vec<StageEvent>) {
-        if let Some(offset) = &report.offset {
-            self.offset = Some(offset.clone());
-        }
-        self.missed = 0;
-        self.last_state = Some(report.state);
-        if report.state == State::Alarm && self.motion != Some(Motion::Home) {
-            self.motion = None;
-        }
-        self.carry_stop_on(report, now);
-        if self.motion == Some(Motion::Jog) && report.state == State::Run && self.stopping.is_none() {
-            // A jog that has lost its first bytes is taken for a program move, in other coordinates.
-            let what = "It runs a program move although a jog was sent: bytes were lost on the line.".to_owned();
-            self.motion = Some(Motion::Program);
-            out.push(StageEvent::Astray { what });
-        }
-        if let Phase::Boot { .. } = self.phase {
-            self.phase = Phase::Identify;
-        }
-        let Some(asked) = self.status.finish() else {
-            // Not asked for: its age is unknown, so it is no reading.
-            return;
-        };
-        if self.phase == Phase::Ready {
-            out.push(StageEvent::Reading(self.reading(report, asked.at)));
-        }
-    }
-
-    fn reading(&self, report: &Report, asked_at: Time) -> Reading {
-        // `$13=1` makes reports speak inches.
-        let scale = match self.settings.get(&13) {
-            Some(v) if *v != 0.0 => 25.4,
-            _ => 1.0,
-        };
-        let machine = report.machine.clone().or_else(|| {
-            let (work, offset) = (report.work.as_ref()?, self.offset.as_ref()?);
-            (work.len() == offset.len()).then(|| work.iter().zip(offset).map(|(w, o)| w + o).collect())
-        });
-        let positions: Vec<Option<Position>> =
-            self.axes.iter().map(|(axis, _, place)| axis.to_rig(machine.as_ref()?.get(*place)? * scale)).collect();
-        let pressed = report.pins.as_deref().unwrap_or("");
-        let motion = match report.state {
-            State::Idle => MotionState::Idle,
-            State::Run | State::Jog => MotionState::Moving,
-            State::Home => MotionState::Homing,
-            State::Hold if self.stopping.is_some() => MotionState::Moving,
-            State::Alarm => MotionState::Locked,
-            State::Hold | State::Door | State::Check | State::Sleep | State::Tool => {
-                MotionState::Held(report.state.word().into())
-            }
-        };
-        Reading {
-            asked_at,
-            motion,
-            positions,
-            at_limit: self.axes.iter().map(|(_, letter, _)| pressed.contains(*letter)).collect(),
-        }
-    }
-
     // ---- connecting ---------------------------------------------------------------------------------------
 
     fn identify_next(&mut self, done: Ask, now: Time, out: &mut Vec<StageEvent>) {
@@ -435,7 +238,12 @@ impl Grbl {
                 self.settings.clear();
                 self.ask(Ask::Settings, b"$$\n", now, ANSWER, LONG_ANSWER);
             }
-            Ask::Settings => self.ask(Ask::Modes, b"$G\n", now, ANSWER, LONG_ANSWER),
+            Ask::Settings => {
+                self.sync_seen = false;
+                self.ask(Ask::Modes, b"$G\n", now, ANSWER, LONG_ANSWER);
+            }
+            // What was damaged may have been a setting that matters, as the unit of the reports.
+            _ if self.wire.status.bad_frames != self.bad_before && self.attempts < ATTEMPTS => self.attempts += 1,
             _ => {
                 self.phase = Phase::Ready;
                 out.push(StageEvent::Online(self.facts()));
@@ -518,7 +326,10 @@ impl Grbl {
             // `$` commands need a controller that stands; one that moves by itself is asked until it does.
             Phase::Identify if self.can_ask() => match self.last_state {
                 Some(State::Run | State::Jog | State::Home) | None => self.poll_wanted = true,
-                Some(_) => self.ask(Ask::Version, b"$I\n", now, ANSWER, LONG_ANSWER),
+                Some(_) => {
+                    self.bad_before = self.wire.status.bad_frames;
+                    self.ask(Ask::Version, b"$I\n", now, ANSWER, LONG_ANSWER);
+                }
             },
             _ => {}
         }
@@ -544,29 +355,38 @@ impl Grbl {
                 }
                 // Identification begins again.
                 Ask::Version | Ask::Settings | Ask::Modes => {}
+                // The rest of a line whose end was lost may have spoilt it.
+                Ask::Sync if !std::mem::replace(&mut self.sync_again, true) => {}
                 Ask::Sync => self.gone(&what, now, out),
             }
         }
         // `?` is not answered while a homing runs: silence is no loss then.
         let silent_by_right = self.motion == Some(Motion::Home) || self.deaf;
-        if self.status.overdue(now).is_some() && !silent_by_right {
+        if silent_by_right {
+            self.status.forgive(now);
+        } else if self.status.overdue(now) {
             self.wire.status.timeouts += 1;
-            self.missed += 1;
-            if self.missed >= MISSED_REPORTS {
-                let what = format!("It has not answered {} status questions in a row.", self.missed);
-                self.gone(&what, now, out);
-            } else {
-                self.poll_wanted = true;
-            }
+            self.poll_wanted = true;
+        }
+        if let Some(silence) = self.status.deaf(now) {
+            self.gone(&format!("It has not answered for {} ms.", silence.as_millis()), now, out);
         }
         if self.own_reset.is_some_and(|r| now.since(r.at) >= BOOT) && self.own_reset.take().is_some_and(|r| r.must) {
             self.gone("It did not come back after a reset.", now, out);
         }
     }
 
+    /// Forgets a connection, but not that something may still move there.
+    fn leave(&mut self) {
+        if self.motion.is_some() || self.stopping.is_some() {
+            self.unfinished = Some(self.stop_byte());
+        }
+        self.forget();
+    }
+
     /// The port is open, but nobody is there.
     fn gone(&mut self, what: &str, now: Time, out: &mut Vec<StageEvent>) {
-        self.forget();
+        self.leave();
         self.wire.status.last_error = Some(what.to_owned());
         out.push(StageEvent::Offline { code: Code::NotResponding, what: what.to_owned() });
         self.phase = Phase::Boot { since: now, knocked: None };
@@ -577,74 +397,6 @@ impl Grbl {
             self.resync = None;
             self.sync_seen = false;
             self.ask(Ask::Sync, b"$G\n", now, ANSWER, LONG_ANSWER);
-        }
-    }
-
-    // ---- stopping -----------------------------------------------------------------------------------------
-
-    /// The byte that stops what runs, as far as is known.
-    fn stop_byte(&self) -> u8 {
-        match (self.motion, self.last_state) {
-            (Some(Motion::Home), _) | (_, Some(State::Home)) => SOFT_RESET,
-            (Some(Motion::Program), _) | (_, Some(State::Run)) => FEED_HOLD,
-            // Harmless where nothing jogs.
-            _ => JOG_CANCEL,
-        }
-    }
-
-    fn send_stop(&mut self, byte: u8, now: Time) -> bool {
-        let cut = self.wire.preempt(&[byte], SPOIL, now);
-        if cut.dropped {
-            // It never went out, so it gets no answer.
-            self.line.finish();
-            self.motion = None;
-        }
-        if byte == SOFT_RESET {
-            let loses = self.motion.is_some() || self.last_state != Some(State::Idle);
-            self.note_own_reset(now, loses, false);
-        }
-        cut.handed
-    }
-
-    fn note_own_reset(&mut self, now: Time, loses: bool, unlock: bool) {
-        self.own_reset = Some(OwnReset { at: now, loses, unlock, must: true });
-        self.line.finish();
-        self.status.finish();
-        self.stopping = None;
-        self.motion = None;
-        self.deaf = false;
-    }
-
-    /// The stop byte of a jog is ignored by a controller that has not begun the jog yet, and a held program
-    /// move stays in the planner: so the stop is repeated and completed until it stands.
-    fn carry_stop_on(&mut self, report: &Report, now: Time) {
-        let Some(stopping) = self.stopping else { return };
-        match report.state {
-            State::Run | State::Jog if now.since(stopping.last) >= STOP_AGAIN => {
-                let byte = if report.state == State::Run { FEED_HOLD } else { JOG_CANCEL };
-                let flush = stopping.flush || byte == FEED_HOLD;
-                self.wire.preempt(&[byte], SPOIL, now);
-                self.stopping = Some(Stopping { last: now, flush, ..stopping });
-            }
-            // Held and at rest: what is still planned is thrown away, which keeps the position.
-            State::Hold if report.sub == Some(0) => {
-                self.wire.preempt(&[SOFT_RESET], SPOIL, now);
-                self.note_own_reset(now, false, true);
-            }
-            // 0.9 does not say when a hold is complete.
-            State::Hold if report.sub.is_none() && now.since(stopping.last) >= Duration::from_secs(1) => {
-                self.wire.preempt(&[SOFT_RESET], SPOIL, now);
-                self.note_own_reset(now, true, true);
-            }
-            State::Idle | State::Alarm => {
-                // A report from before the stop proves nothing, and an unanswered line may still begin.
-                let newer = self.status.current().is_some_and(|a| a.at >= stopping.since);
-                if newer && self.line.current().is_none_or(|a| a.what != Ask::Motion) {
-                    self.stopping = None;
-                    self.motion = None;
-                }
-            }
-            _ => {}
         }
     }
 
@@ -662,6 +414,8 @@ impl Grbl {
         }
         self.motion = Some(motion);
         self.homing_alarm = None;
+        self.claim = None;
+        self.helped = false;
         self.ask(what, bytes, now, patience, patience);
         Ok(())
     }
@@ -681,11 +435,14 @@ impl Stage for Grbl {
             Some(WireEvent::Opened) => {
                 self.forget();
                 self.lines.clear();
+                if let Some(byte) = self.unfinished {
+                    self.wire.preempt(&[byte], SPOIL, now);
+                }
                 self.phase = Phase::Boot { since: now, knocked: None };
             }
             Some(WireEvent::NotOpened(what)) => out.push(StageEvent::Offline { code: Code::NotConnected, what }),
             Some(WireEvent::Lost(what)) => {
-                self.forget();
+                self.leave();
                 self.lines.clear();
                 self.phase = Phase::Closed;
                 out.push(StageEvent::Offline { code: Code::Unplugged, what });
@@ -724,10 +481,15 @@ impl Stage for Grbl {
     }
 
     fn poll(&mut self, now: Time) {
-        // One `?` in flight: GRBL melts several into one report, whose age would then be a guess.
-        if self.status.is_free() && self.wire.is_open() && !self.deaf {
+        if !self.wire.is_open() || self.deaf {
+            return;
+        }
+        let moving = self.is_watched();
+        if self.status.may_ask(now, moving) {
             self.wire.aside(&[STATUS], now);
-            self.status.ask((), now, REPORT, REPORT);
+            self.status.ask(now);
+        } else {
+            self.poll_wanted = true;
         }
     }
 
@@ -766,8 +528,11 @@ impl Stage for Grbl {
     fn stop(&mut self, now: Time) -> bool {
         let byte = self.stop_byte();
         let handed = self.send_stop(byte, now);
+        if !self.wire.is_open() {
+            self.unfinished.get_or_insert(byte);
+        }
         if byte != SOFT_RESET && self.wire.is_open() {
-            self.stopping = Some(Stopping { since: now, last: now, flush: byte == FEED_HOLD });
+            self.stopping = Some(Stopping { since: now, last: now });
         }
         self.poll(now);
         handed
@@ -778,6 +543,11 @@ impl Stage for Grbl {
     }
 
     fn recover(&mut self, now: Time) {
+        if matches!(self.phase, Phase::Boot { .. }) {
+            // A controller that was locked before it was connected may hear nothing but this.
+            self.wire.preempt(&[SOFT_RESET], SPOIL, now);
+            return;
+        }
         let held =
             matches!(self.last_state, Some(State::Hold | State::Door | State::Check | State::Sleep | State::Tool));
         if self.deaf || held {

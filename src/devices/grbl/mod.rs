@@ -6,8 +6,7 @@
 mod codec;
 mod dialect;
 mod driver;
-#[cfg(test)]
-mod tests;
+mod questions;
 
 use super::{Driver, Open};
 use crate::interlocks::StageTraits;

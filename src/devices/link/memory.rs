@@ -18,6 +18,8 @@ struct Buffers {
     to_device: VecDeque<u8>,
     to_host: VecDeque<u8>,
     unplugged: bool,
+    /// How often the cable has been pulled.
+    pulls: u64,
     /// How many bytes the host may have under way; `None` is no bound.
     room: Option<usize>,
     /// Bytes that the bench has taken but not yet put on its line.
@@ -36,9 +38,11 @@ impl Far {
         self.0.lock().to_host.extend(bytes);
     }
 
-    /// Whether the host can open and use the link.
+    /// Whether the host can open and use the link. One that was open before the cable was pulled stays broken.
     pub fn plug(&self, plugged: bool) {
-        self.0.lock().unplugged = !plugged;
+        let mut b = self.0.lock();
+        b.pulls += u64::from(!plugged && !b.unplugged);
+        b.unplugged = !plugged;
     }
 
     /// Bounds how many bytes the link takes until the bench takes them; 0 makes it full.
@@ -83,7 +87,9 @@ impl Connector for Near {
         }
         b.opened += 1;
         b.to_host.clear();
-        Some(Ok(Box::new(Memory(self.far.clone()))))
+        b.to_device.clear();
+        let pulls = b.pulls;
+        Some(Ok(Box::new(Memory { far: self.far.clone(), pulls })))
     }
 
     fn place(&self) -> String {
@@ -91,14 +97,25 @@ impl Connector for Near {
     }
 }
 
-struct Memory(Far);
+struct Memory {
+    far: Far,
+    /// How often the cable had been pulled when it was opened.
+    pulls: u64,
+}
+
+impl Memory {
+    fn buffers(&self) -> io::Result<parking_lot::MutexGuard<'_, Buffers>> {
+        let b = self.far.0.lock();
+        if b.unplugged || b.pulls != self.pulls {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        Ok(b)
+    }
+}
 
 impl Link for Memory {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut b = self.0.0.lock();
-        if b.unplugged {
-            return Err(ErrorKind::BrokenPipe.into());
-        }
+        let mut b = self.buffers()?;
         let n = buf.len().min(b.to_host.len());
         for (to, from) in buf.iter_mut().zip(b.to_host.drain(..n)) {
             *to = from;
@@ -107,17 +124,14 @@ impl Link for Memory {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut b = self.0.0.lock();
-        if b.unplugged {
-            return Err(ErrorKind::BrokenPipe.into());
-        }
+        let mut b = self.buffers()?;
         let n = b.room.map_or(bytes.len(), |room| bytes.len().min(room.saturating_sub(b.to_device.len())));
         b.to_device.extend(&bytes[..n]);
         Ok(n)
     }
 
     fn unsent(&self) -> usize {
-        let b = self.0.0.lock();
+        let b = self.far.0.lock();
         b.unsent + b.to_device.len()
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-use serialport::{ClearBuffer, SerialPort, SerialPortType};
+use serialport::{ClearBuffer, SerialPort, SerialPortBuilder, SerialPortType};
 
 use super::{Connector, Link, Opener};
 use crate::config::{self, Port};
@@ -29,13 +29,7 @@ pub(super) fn connector(link: config::Link) -> Box<dyn Connector> {
 
 fn open(link: &config::Link) -> Result<Box<dyn Link>, String> {
     let path = find(&link.port)?;
-    let builder = serialport::new(&path, link.baud).timeout(CALL);
-    // Said explicitly either way: the library's default has changed between versions, and boards reset on DTR.
-    let builder = match link.dtr {
-        Some(level) => builder.dtr_on_open(level),
-        None => builder.preserve_dtr_on_open(),
-    };
-    let mut port = builder.open().map_err(|e| trouble(&path, &e))?;
+    let mut port = builder(&path, link).open().map_err(|e| trouble(&path, &e))?;
     if let Some(level) = link.rts {
         port.write_request_to_send(level).map_err(|e| format!("{path}: RTS could not be set: {e}"))?;
     }
@@ -47,6 +41,15 @@ fn open(link: &config::Link) -> Result<Box<dyn Link>, String> {
     // What arrived before we came belongs to somebody else.
     port.clear(ClearBuffer::Input).map_err(|e| format!("{path}: old input could not be cleared: {e}"))?;
     Ok(Box::new(Serial(port)))
+}
+
+fn builder(path: &str, link: &config::Link) -> SerialPortBuilder {
+    let builder = serialport::new(path, link.baud).timeout(CALL);
+    // Said explicitly either way: the library's default has changed between versions, and boards reset on DTR.
+    match link.dtr {
+        Some(level) => builder.dtr_on_open(level),
+        None => builder.preserve_dtr_on_open(),
+    }
 }
 
 fn check_baud(path: &str, asked: u32, set: u32) -> Result<(), String> {
@@ -136,12 +139,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_baud_rate_that_was_not_set_is_told_with_both_numbers() {
+    fn r13_a_baud_rate_that_was_not_set_is_told_with_both_numbers() {
         let told = check_baud("COM5", 921_600, 115_200).unwrap_err();
         assert!(told.contains("921600") && told.contains("115200"), "{told}");
         assert!(check_baud("COM5", 250_000, 250_000).is_ok());
         assert!(check_baud("COM5", 115_200, 115_384).is_ok());
         assert!(check_baud("COM5", 115_200, 0).is_err());
+    }
+
+    #[test]
+    fn r12_what_dtr_does_on_opening_is_always_said_and_never_left_to_the_library() {
+        let link = |dtr| config::Link {
+            id: crate::model::Name::new("a"),
+            port: Port::Path("COM5".into()),
+            baud: 115_200,
+            dtr,
+            rts: None,
+        };
+        let plain = || serialport::new("COM5", 115_200).timeout(CALL);
+        assert_eq!(builder("COM5", &link(Some(true))), plain().dtr_on_open(true));
+        assert_eq!(builder("COM5", &link(Some(false))), plain().dtr_on_open(false));
+        assert_eq!(builder("COM5", &link(None)), plain().preserve_dtr_on_open());
+        assert_ne!(plain().dtr_on_open(true), plain().dtr_on_open(false), "a builder shows what it was told");
     }
 
     #[test]

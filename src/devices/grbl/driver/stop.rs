@@ -1,0 +1,77 @@
+//! Stopping: which byte stops what, and carrying a stop on until the axes stand.
+
+use std::time::Duration;
+
+use super::super::codec::Report;
+use super::super::questions::Questions;
+use super::{Ask, FEED_HOLD, Grbl, JOG_CANCEL, Motion, OwnReset, SOFT_RESET, SPOIL, State, Stopping};
+use crate::model::Time;
+
+impl Grbl {
+    /// The byte that stops what runs, as far as is known.
+    pub(super) fn stop_byte(&self) -> u8 {
+        match (self.motion, self.last_state) {
+            (Some(Motion::Home), _) | (_, Some(State::Home)) => SOFT_RESET,
+            (Some(Motion::Program), _) | (_, Some(State::Run)) => FEED_HOLD,
+            // Harmless where nothing jogs.
+            _ => JOG_CANCEL,
+        }
+    }
+
+    pub(super) fn send_stop(&mut self, byte: u8, now: Time) -> bool {
+        let cut = self.wire.preempt(&[byte], SPOIL, now);
+        if cut.dropped {
+            // It never went out, so it gets no answer.
+            self.line.finish();
+            self.motion = None;
+        }
+        if byte == SOFT_RESET {
+            let loses = self.motion.is_some() || self.last_state != Some(State::Idle);
+            self.note_own_reset(now, loses, false);
+        }
+        cut.handed
+    }
+
+    pub(super) fn note_own_reset(&mut self, now: Time, loses: bool, unlock: bool) {
+        self.own_reset = Some(OwnReset { at: now, loses, unlock, must: true });
+        self.line.finish();
+        self.status = Questions::default();
+        self.claim = None;
+        self.stopping = None;
+        self.motion = None;
+        self.deaf = false;
+    }
+
+    /// The stop byte of a jog is ignored by a controller that has not begun the jog yet, and a held program
+    /// move stays in the planner: so the stop is repeated and completed until it stands.
+    pub(super) fn carry_stop_on(&mut self, report: &Report, asked_at: Option<Time>, now: Time) {
+        let Some(stopping) = self.stopping else { return };
+        match report.state {
+            State::Run | State::Jog if asked_at.is_some_and(|t| t >= stopping.last) => {
+                let byte = if report.state == State::Run { FEED_HOLD } else { JOG_CANCEL };
+                self.wire.preempt(&[byte], SPOIL, now);
+                self.stopping = Some(Stopping { last: now, ..stopping });
+                self.poll_wanted = true;
+            }
+            // Held and at rest: what is still planned is thrown away, which keeps the position.
+            State::Hold if report.sub == Some(0) => {
+                self.wire.preempt(&[SOFT_RESET], SPOIL, now);
+                self.note_own_reset(now, false, true);
+            }
+            // 0.9 does not say when a hold is complete.
+            State::Hold if report.sub.is_none() && now.since(stopping.last) >= Duration::from_secs(1) => {
+                self.wire.preempt(&[SOFT_RESET], SPOIL, now);
+                self.note_own_reset(now, true, true);
+            }
+            State::Idle | State::Alarm => {
+                // A report from before the stop proves nothing, and an unanswered line may still begin.
+                let newer = asked_at.is_some_and(|t| t >= stopping.since);
+                if newer && self.line.current().is_none_or(|a| a.what != Ask::Motion) {
+                    self.stopping = None;
+                    self.motion = None;
+                }
+            }
+            _ => {}
+        }
+    }
+}
