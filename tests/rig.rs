@@ -255,3 +255,38 @@ fn an_old_controller_without_jogs_homes_moves_and_stops() {
     lab.run_ms(3000);
     assert!((lab.truly("x") - rest).abs() < 0.01, "what was planned is thrown away, not resumed");
 }
+
+#[test]
+fn a_controller_that_is_found_moving_is_told_and_can_be_stopped() {
+    let mut lab = Lab::homed(1);
+    lab.move_to(&[("x", 70.0)]).unwrap();
+    let movement = lab.to(&[("x", 2.0)]);
+    let _ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    // The program is killed; the controller goes on.
+    let Lab { bench, .. } = lab;
+    let mut lab = Lab::new(support::DEMO, bench);
+    lab.until("it is seen moving", Duration::from_secs(1), |l| {
+        l.state().stage("scope").is_some_and(|s| s.activity == Activity::Moving)
+    });
+    lab.stop();
+    lab.online();
+    lab.run_ms(1000);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+    assert!(lab.truly("x") > 10.0, "it was stopped on its way: {}", lab.truly("x"));
+    assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
+}
+
+#[test]
+fn a_controller_that_is_found_moving_and_left_alone_is_identified_when_it_rests() {
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 30.0)]);
+    let _ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let Lab { bench, .. } = lab;
+    let mut lab = Lab::new(support::DEMO, bench);
+    lab.online();
+    assert_eq!(lab.scope().activity, Activity::Idle);
+    assert!((lab.truly("x") - 30.0).abs() < 0.02);
+    assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown), "nobody here knows how it was homed");
+}

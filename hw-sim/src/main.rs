@@ -67,6 +67,9 @@ fn serve(args: Serve) -> io::Result<()> {
         None => MICROSCOPE_TOML.to_owned(),
     };
     let bench = Bench::from_toml(&text).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+    if let Some(dir) = &args.link_dir {
+        std::fs::create_dir_all(dir).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
+    }
     let (end, ended) = sync_channel(1);
     let on_signal = end.clone();
     ctrlc::set_handler(move || finish(&on_signal)).map_err(io::Error::other)?;

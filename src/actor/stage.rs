@@ -347,6 +347,13 @@ impl StageUnit {
         match event {
             StageEvent::Online(facts) => self.online(facts, now),
             StageEvent::Offline { code, what } => self.offline(code, what, now),
+            StageEvent::Stirring => {
+                if self.status.activity == Activity::Connecting && self.is_free() {
+                    self.note("note", "It was found moving, though not by an order from here.".into());
+                    self.set_activity(Activity::Moving);
+                    self.bump();
+                }
+            }
             StageEvent::Reading(reading) => self.read(reading, now),
             StageEvent::Accepted => {
                 if let Doing::Moving(watch) = &mut self.doing {

@@ -1,12 +1,12 @@
 //! `steadyhand check`: everything that is wrong with a rig file, at once. Opens no device.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{fail, say};
+use super::{colours, fail, say};
 use crate::config::{self, Rig};
 use crate::devices;
 
@@ -22,10 +22,13 @@ pub(super) struct CheckArgs {
     /// configuration.
     #[arg(long, value_name = "FILE")]
     rig: Option<PathBuf>,
+    /// The rig file, said without --rig.
+    #[arg(value_name = "FILE", conflicts_with = "rig")]
+    file: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &CheckArgs) -> ExitCode {
-    let path = match config::find(args.rig.as_deref()) {
+    let path = match config::find(args.rig.as_deref().or(args.file.as_deref())) {
         Ok(path) => path,
         Err(none) => return fail(&none.to_string()),
     };
@@ -35,7 +38,7 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(problems) => {
-            say(io::stderr(), &problems.render(io::stderr().is_terminal()));
+            say(io::stderr(), &problems.render(colours()));
             ExitCode::FAILURE
         }
     }

@@ -24,7 +24,8 @@ const RIG: &str = include_str!("../../rigs/demo.toml");
 /// The bench is part of this program: an XYZ stage on a GRBL controller behind a real pseudo-terminal (loopback TCP
 /// where there is none), and a camera that sees a specimen. Started on a terminal it holds a conversation through the
 /// real client, prints it, and goes on serving; with --once it ends after the conversation. Started by an assistant's
-/// host, without a terminal on standard input, it serves at once.
+/// host, without a terminal on standard input, it serves at once. Without --data-dir, pictures and logs go to a new
+/// folder among the system's temporary ones.
 #[derive(Debug, Clone, Args)]
 pub(super) struct DemoArgs {
     /// End after the conversation.
@@ -35,7 +36,10 @@ pub(super) struct DemoArgs {
 }
 
 pub(super) fn run(args: &DemoArgs) -> ExitCode {
-    let talk = args.once || io::stdin().is_terminal();
+    if args.once && args.options.read_only {
+        return fail("the conversation moves the stage: leave out --once or --read-only");
+    }
+    let talk = !args.options.read_only && (args.once || io::stdin().is_terminal());
     let bench = match RunningBench::start(Bench::microscope(1), serve::Options::default()) {
         Ok(bench) => bench,
         Err(error) => return fail(&format!("the simulated bench could not be started: {error}")),
@@ -45,7 +49,15 @@ pub(super) fn run(args: &DemoArgs) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let mut options = args.options.clone();
-    options.data_dir.get_or_insert_with(|| std::env::temp_dir().join("steadyhand-demo"));
+    if options.data_dir.is_none() {
+        // A folder of its own: two people, or two demonstrations, don't get in each other's way.
+        match tempfile::Builder::new().prefix("steadyhand-demo-").tempdir() {
+            Ok(dir) => options.data_dir = Some(dir.keep()),
+            Err(error) => {
+                return fail(&format!("no temporary folder could be made: {error}. Name one with --data-dir"));
+            }
+        }
+    }
     if !talk {
         return host(Ok(rig), &options);
     }

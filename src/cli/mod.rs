@@ -5,7 +5,7 @@ mod demo;
 mod logs;
 mod serve;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +40,14 @@ pub fn run() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
     }
+}
+
+/// Whether standard error shows colours: a terminal that can, and a person who hasn't asked for none
+/// (<https://no-color.org>).
+fn colours() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
+    io::stderr().is_terminal() && !unwanted && !dumb
 }
 
 /// Writes lines for a person. Nobody is left to be told when that fails.

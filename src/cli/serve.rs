@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::logs::{self, Level};
-use super::{fail, say};
+use super::{colours, fail, say};
 use crate::access::Policy;
 use crate::actor::{self, RigHandle};
 use crate::config::{self, Problems, Rig};
@@ -68,7 +68,7 @@ pub(super) fn run(args: &ServeArgs) -> ExitCode {
     };
     let rig = config::load(&path, &devices::known());
     if let Err(problems) = &rig {
-        say(io::stderr(), &problems.render(io::stderr().is_terminal()));
+        say(io::stderr(), &problems.render(colours()));
     }
     if io::stdin().is_terminal() {
         let exe = std::env::current_exe().unwrap_or_else(|_| "steadyhand".into());

@@ -117,6 +117,8 @@ pub enum StageEvent {
         /// What happened.
         what: String,
     },
+    /// It is not identified yet, but it moves, though nothing here told it to.
+    Stirring,
     /// A reading.
     Reading(Reading),
     /// The controller took the motion that was sent.

@@ -288,8 +288,11 @@ impl Rules {
                 refusals.push(r);
             }
         }
+        refusals.extend(self.bystanders(stage, status, leg));
         let full = path::drive(stage, from, leg, 1.0);
-        for keep_out in &self.rig.keep_outs {
+        // A way that begins nobody knows where can't be laid against a box; it is refused for that already.
+        let known = !refusals.iter().any(|r| r.code == Code::NotReferenced);
+        for keep_out in self.rig.keep_outs.iter().filter(|_| known) {
             for bounds in &keep_out.boxes {
                 let met = meet(&self.rig, state, &full, self.traits[index], keep_out, bounds);
                 match met {
@@ -308,6 +311,18 @@ impl Rules {
         }
         let drive = if slow { path::drive(stage, from, leg, SLOW) } else { full };
         Judged { refusals, drive, slow, free }
+    }
+
+    /// Axes that don't take part but stand outside their travel: they come back first.
+    fn bystanders(&self, stage: &Stage, status: Option<&StageStatus>, leg: &Leg) -> Vec<Refusal> {
+        let still = stage.axes.iter().filter(|a| !leg.targets.iter().any(|(name, _)| *name == a.id.axis));
+        still
+            .filter_map(|axis| {
+                let now = status?.axis(axis.id.axis.as_str())?;
+                let at = now.position.filter(|p| now.trust >= axis.trust && !axis.travel.contains(*p))?;
+                Some(outside(axis, at))
+            })
+            .collect()
     }
 
     /// The travel rule: targets inside; from outside only back.
@@ -337,16 +352,7 @@ impl Rules {
             return None;
         }
         *free = 0.0;
-        let what = format!(
-            "{} stands at {} {}, outside its travel of {range}, and may only come back.",
-            axis.id,
-            show(from),
-            axis.unit
-        );
-        Some(Refusal {
-            allowed: Some(format!("a move of {} to {} {}, which is done slowly", axis.id, show(nearest), axis.unit)),
-            ..refusal(Code::OutOfTravel, rule, what, axis.why.clone())
-        })
+        Some(outside(axis, from))
     }
 
     fn keep_out_refusal(
@@ -423,6 +429,28 @@ impl Rules {
             })
             .collect();
         (part != resolved.from).then_some(part)
+    }
+}
+
+/// An axis that stands outside its travel, with the way back.
+fn outside(axis: &Axis, at: Position) -> Refusal {
+    let show = |p: Position| plain(p.to(axis.unit));
+    let what = format!(
+        "{} stands at {} {unit}, outside its travel of {} to {} {unit}, and must come back before anything else.",
+        axis.id,
+        show(at),
+        show(axis.travel.low),
+        show(axis.travel.high),
+        unit = axis.unit
+    );
+    Refusal {
+        allowed: Some(format!(
+            "a move of {} to {} {}, which is done slowly",
+            axis.id,
+            show(axis.travel.nearest(at)),
+            axis.unit
+        )),
+        ..refusal(Code::OutOfTravel, format!("travel of {}", axis.id), what, axis.why.clone())
     }
 }
 

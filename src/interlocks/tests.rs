@@ -193,6 +193,8 @@ fn from_outside_only_what_lessens_the_violation_is_allowed_and_slowly() {
     assert_eq!(codes(&r, &to("a", &[("x", 50.0)]), &s), []);
     assert_eq!(codes(&r, &to("a", &[("x", 104.0)]), &s), [Code::OutOfTravel]);
     assert_eq!(codes(&r, &to("a", &[("x", -1.0)]), &s), [Code::OutOfTravel], "not through to the other side");
+    assert_eq!(codes(&r, &to("a", &[("y", 20.0)]), &s), [Code::OutOfTravel], "nothing else before x is back");
+    assert_eq!(codes(&r, &to("a", &[("x", 99.0), ("y", 20.0)]), &s), []);
     let refused = r.judge_move(&to("a", &[("x", 104.0)]), &s, NOW).unwrap();
     assert!(refused.refusals[0].allowed.as_ref().unwrap().contains("100 mm"));
 }

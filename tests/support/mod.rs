@@ -130,7 +130,9 @@ impl Lab {
             far.connector(device)
         })
         .expect("devices");
-        let clock = Arc::new(AtomicU64::new(0));
+        // A bench that has been used goes on where it is: the program was started anew, the bench was not.
+        let now = bench.now();
+        let clock = Arc::new(AtomicU64::new(u64::try_from(now.as_nanos()).unwrap()));
         let log = Log::default();
         let (handle, worker, sleeper) =
             assemble(&rig, devices, Box::new(log.clone()), Clock::Virtual(clock.clone()), Epoch(1000));
@@ -144,7 +146,7 @@ impl Lab {
             cables,
             clock,
             next: Time::ZERO,
-            now: Duration::ZERO,
+            now,
             grain: Duration::from_micros(100),
             _sleeper: sleeper,
         }

@@ -66,7 +66,7 @@ impl Talk<'_> {
         self.good("move_by", json!({"stage": "scope", "offsets": {"x": 250}, "unit": "um", "from_epoch": epoch}))
             .await?;
         let second = self.good("acquire_image", json!({"preview": false})).await?;
-        head("A workflow reads the array back, exactly.");
+        head("A workflow reads the newest picture's array (image_k) back, exactly.");
         self.array().await?;
         head("A long move is stopped on its way, past everything that waits.");
         self.good("move_to", json!({"stage": "scope", "targets": {"x": 5, "y": 45}, "unit": "mm", "wait_s": 0}))
@@ -155,7 +155,7 @@ fn text_of(result: &CallToolResult) -> String {
     }
     let text = text.trim();
     match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{} …", &text[..end]),
+        Some((end, _)) => format!("{} …", text[..end].rsplit_once(' ').map_or("", |(whole, _)| whole)),
         None => text.to_owned(),
     }
 }

@@ -325,7 +325,11 @@ impl Grbl {
             }
             // `$` commands need a controller that stands; one that moves by itself is asked until it does.
             Phase::Identify if self.can_ask() => match self.last_state {
-                Some(State::Run | State::Jog | State::Home) | None => self.poll_wanted = true,
+                Some(State::Run | State::Jog | State::Home) => {
+                    self.poll_wanted = true;
+                    out.push(StageEvent::Stirring);
+                }
+                None => self.poll_wanted = true,
                 Some(_) => {
                     self.bad_before = self.wire.status.bad_frames;
                     self.ask(Ask::Version, b"$I\n", now, ANSWER, LONG_ANSWER);

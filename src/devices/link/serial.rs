@@ -64,6 +64,13 @@ fn check_baud(path: &str, asked: u32, set: u32) -> Result<(), String> {
 
 fn trouble(path: &str, e: &serialport::Error) -> String {
     use serialport::ErrorKind as Kind;
+    // The library calls a port that somebody else has locked "no device"; only its words tell.
+    let words = e.description.to_ascii_lowercase();
+    if words.contains("exclusive lock") || words.contains("busy") {
+        return format!(
+            "{path} is in use by another program ({e}). Is a second steadyhand, or another host program, running on this rig? Close it."
+        );
+    }
     match e.kind() {
         Kind::NoDevice | Kind::Io(ErrorKind::NotFound) => {
             format!("{path} isn't there: {e}. Is the device plugged in and switched on?")
