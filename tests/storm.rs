@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hw_sim::{Bench, Fault, MICROSCOPE_TOML};
 use steadyhand::actor::Ticket;
-use steadyhand::model::{Activity, Code, Home, JobState, Moved, Name, Report, RigError, Trust};
+use steadyhand::model::{Activity, Code, Epoch, Home, JobState, Moved, Name, Report, RigError, StageStatus, Trust};
 use steadyhand::plans::Sequence;
 use support::{Lab, answer_of, stage_only};
 
@@ -67,7 +67,13 @@ struct Storm {
     homing: bool,
     /// When the carriage was first seen further out than a clean command can bring it.
     astray: Option<Duration>,
+    /// How often something had been told until then.
+    told_before: usize,
     stopped_since: Option<Duration>,
+    /// The way that was cleared, axis by axis, on that state of the stage.
+    way: Option<(Epoch, [(f64, f64); 3])>,
+    /// Since when the next move's line is waited for, to lose so many of its bytes, and after how many looks.
+    cut: Option<(Duration, usize, u64)>,
 }
 
 impl Storm {
@@ -79,7 +85,7 @@ impl Storm {
             .replace("\"$21\" = 0", hard_limits)
             .replace("\"$10\" = 1", reports);
         let mut lab = Lab::new(&stage_only(), Bench::from_toml(&text).unwrap());
-        lab.grain = Duration::from_millis(1);
+        lab.grain = Duration::from_micros(500);
         Storm {
             lab,
             random: Random(seed),
@@ -90,7 +96,10 @@ impl Storm {
             coasted: false,
             homing: true,
             astray: None,
+            told_before: 0,
             stopped_since: None,
+            way: None,
+            cut: None,
         }
     }
 
@@ -169,6 +178,10 @@ impl Storm {
         let what = format!("move to {targets:.3?}");
         self.note(&what);
         let movement = self.lab.to(&targets);
+        if self.random.chance(25) {
+            let bytes = 1 + self.random.below(3) as usize;
+            self.cut = Some((self.lab.now(), bytes, self.random.below(4)));
+        }
         if let Ok(ticket) = self.lab.begin_move(movement) {
             self.open.push(Order::Job { what, home: false, ticket });
         }
@@ -275,8 +288,22 @@ impl Storm {
             let moving = AXES.iter().any(|a| self.lab.bench.speed_mm_per_s("scope", a) != 0.0);
             let look = now + Duration::from_millis(if moving { 5 } else { 50 });
             self.lab.turn(next.min(until).min(look));
+            self.cut_line();
             self.hear();
             self.judge();
+        }
+    }
+
+    /// Loses bytes out of the middle of a command.
+    fn cut_line(&mut self) {
+        let Some((since, bytes, looks)) = self.cut else { return };
+        if self.lab.heard_at(since, b'J').is_none() {
+            return;
+        }
+        self.cut = looks.checked_sub(1).map(|left| (since, bytes, left));
+        if self.cut.is_none() {
+            self.garbled = true;
+            self.fault(Fault::Drop { bytes });
         }
     }
 
@@ -342,6 +369,38 @@ impl Storm {
         worst
     }
 
+    /// How often something that went wrong, or a stop, has been told.
+    fn told(&self) -> usize {
+        self.lab.log.events.lock().iter().filter(|e| matches!(e.kind, "fault" | "lost" | "stop" | "stopped")).count()
+    }
+
+    /// No move leaves the way that was cleared further than it takes to see and stop it.
+    fn on_its_way(&mut self, scope: &StageStatus) {
+        if !matches!(scope.activity, Activity::Moving | Activity::Stopping) || self.homing {
+            self.way = None;
+            return;
+        }
+        let at = self.truth();
+        if scope.activity == Activity::Moving && self.way.is_none_or(|(epoch, _)| epoch != scope.epoch) {
+            let to = |i: usize| scope.axis(AXES[i]).unwrap().target.map_or(at[i], |p| p.in_base());
+            let ways = [0, 1, 2].map(|i| (at[i].min(to(i)), at[i].max(to(i))));
+            let ordered = scope.axes.iter().any(|a| a.target.is_some());
+            self.way = ordered.then_some((scope.epoch, ways));
+        }
+        let Some((_, ways)) = self.way else { return };
+        for i in 0..3 {
+            let off = (ways[i].0 - at[i]).max(at[i] - ways[i].1);
+            let clean = TOLERANCE[i] + if self.coasted { COAST[i] } else { 0.0 };
+            if off > clean + if self.garbled { ASTRAY[i] } else { 0.0 } {
+                self.fail(&format!("{} is at {:.4}, off its way {:.4?}", AXES[i], at[i], ways[i]));
+            }
+            if off > clean && self.astray.is_none() {
+                (self.astray, self.told_before) = (Some(self.lab.now()), self.told());
+                self.note(format!("astray: {} is off its way {:.4?}", AXES[i], ways[i]));
+            }
+        }
+    }
+
     fn judge(&mut self) {
         let now = self.lab.now();
         let scope = self.lab.scope();
@@ -349,6 +408,7 @@ impl Storm {
         let resets = self.lab.bench.state("scope") == "alarm";
         self.coasted |= resets;
         self.homing |= scope.activity == Activity::Homing || bench == "homing";
+        self.on_its_way(&scope);
         if let Some((what, clean, dirty)) = self.out() {
             if clean <= 1.0 {
                 self.homing &= scope.activity == Activity::Homing || bench == "homing" || !self.still();
@@ -357,7 +417,7 @@ impl Storm {
                     self.fail(&what);
                 }
                 if self.astray.is_none() {
-                    self.astray = Some(now);
+                    (self.astray, self.told_before) = (Some(now), self.told());
                     self.note(format!("astray: {what}"));
                 }
             }
@@ -365,8 +425,7 @@ impl Storm {
         if self.astray.is_some_and(|t| now > t + Duration::from_secs(3)) {
             self.astray = None;
             // Whatever led there was noticed and is told.
-            let told = self.lab.log.events.lock().iter().any(|e| matches!(e.kind, "fault" | "lost"));
-            if !told {
+            if self.told() == self.told_before {
                 self.fail("the carriage went astray, and nobody was told");
             }
         }
@@ -384,6 +443,7 @@ impl Storm {
 
     fn quiet(&mut self) {
         self.note("quiet");
+        self.cut = None;
         for (_, end) in std::mem::take(&mut self.ends) {
             self.fault(end);
         }
@@ -475,6 +535,10 @@ fn storm(seed: u64) {
         }
         storm.quiet();
         storm.works_again();
+    }
+    // With `--nocapture`: what a seed is about.
+    if std::env::var_os("STEADYHAND_SEED").is_some() {
+        eprintln!("{}", storm.trace);
     }
 }
 
