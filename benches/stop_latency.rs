@@ -118,14 +118,12 @@ fn main() {
         let mut latencies = Vec::new();
         for i in 0..STOPS {
             call("clear_fault", json!({"device": "scope"})).await;
-            let x = if i % 2 == 0 { 20.0 } else { 55.0 };
+            let x = if i % 2 == 0 { 5.0 } else { 72.0 };
             let arguments = json!({"stage": "scope", "targets": {"x": x, "y": 30.0}, "unit": "mm", "wait_s": 0});
             call("move_to", arguments.clone()).await;
             tokio::time::sleep(Duration::from_millis(60)).await;
             // The queue fills behind the move.
-            for _ in 0..40 {
-                call("move_to", arguments.clone()).await;
-            }
+            futures::future::join_all((0..40).map(|_| call("move_to", arguments.clone()))).await;
             assert!(handle.snapshot().stages[0].activity.is_motion(), "it moves when the stop comes");
             handed.0.lock().clear();
             let asked = Instant::now();
