@@ -25,7 +25,7 @@ const REMEMBERED: usize = 100;
 /// The longest sleep between passes.
 const NAP: Duration = Duration::from_millis(250);
 /// How soon a running job is looked at again when no device says so.
-const JOB: Duration = Duration::from_millis(20);
+const JOB: Duration = Duration::from_millis(40);
 /// How long a shutdown waits for standstill.
 const FAREWELL: Duration = Duration::from_secs(4);
 /// How long a controller may take to unlock.
@@ -123,24 +123,32 @@ impl Worker {
     /// One pass. Never waits; tells when the next is due.
     pub fn pass(&mut self, now: Time) -> Time {
         let stops = self.stops(now);
-        let mut next = now + NAP;
-        for i in 0..self.stages.len() {
-            next = next.min(self.stages[i].tick(now));
-        }
-        for i in 0..self.cameras.len() {
-            next = next.min(self.cameras[i].tick(now));
-        }
+        let mut next = self.devices(now);
         self.lost_callers(now);
         self.jobs(now);
         self.ends(now);
-        self.orders(now);
+        if self.orders(now) {
+            // What has just begun takes its first step now, not at the next pass.
+            self.jobs(now);
+        }
+        if !self.jobs.is_empty() || stops.all() != 0 || !self.recoveries.is_empty() || !self.settings.is_empty() {
+            // Questions have gone out since the devices were ticked: they know when to look for the answers.
+            next = self.devices(now).min(now + JOB);
+        }
+        if self.closing.is_some() || !self.waiting.is_empty() {
+            next = next.min(now + JOB);
+        }
         self.notes();
         self.publish(now);
         self.shared.stops.done(stops);
-        if self.closing.is_some() || !self.jobs.is_empty() || !self.waiting.is_empty() || !self.recoveries.is_empty() {
-            next = next.min(now + JOB);
-        }
         next
+    }
+
+    /// Ticks all devices; tells when the first wants to be ticked again.
+    fn devices(&mut self, now: Time) -> Time {
+        let stages = self.stages.iter_mut().map(|s| s.tick(now)).min();
+        let cameras = self.cameras.iter_mut().map(|c| c.tick(now)).min();
+        stages.into_iter().chain(cameras).min().map_or(now + NAP, |t| t.min(now + NAP))
     }
 
     // ---- stops --------------------------------------------------------------------------------------------
@@ -319,7 +327,9 @@ impl Worker {
 
     // ---- orders -------------------------------------------------------------------------------------------
 
-    fn orders(&mut self, now: Time) {
+    /// Takes what can be taken; tells whether a job has begun.
+    fn orders(&mut self, now: Time) -> bool {
+        let before = self.jobs.len();
         while self.waiting.len() < QUEUE {
             let Some(order) = self.inbox.take() else { break };
             self.waiting.push_back(order);
@@ -330,6 +340,7 @@ impl Worker {
                 self.waiting.push_back(kept);
             }
         }
+        self.jobs.len() > before
     }
 
     /// Takes one order, or gives it back when it must wait for its devices.
