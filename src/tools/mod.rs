@@ -7,12 +7,14 @@
 //! | `registry` | the table of all tools |
 //! | `schema`, `args` | what tools take, and reading it |
 //! | `answer`, `recovery`, `words` | results; errors with their next step; positions in words |
+//! | `background` | the threads on which pixels and files are worked on |
 //! | `book`, `wait`, `call` | commands that run, and waiting for them |
 //! | `presence` | which devices are there, for the list |
 //! | `describe`, `state`, `motion`, `stopping`, `jobs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
 mod answer;
 mod args;
+mod background;
 mod book;
 mod call;
 mod camera;
@@ -40,17 +42,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use answer::ToolError;
+use background::blocking;
 
 use crate::actor::RigHandle;
-use crate::model::{Code, Moved, RigError, Snapshot};
-
-/// Runs what computes or waits for the disk on a thread that may.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| {
-        tracing::error!(error = %e, "a blocking part of a tool failed");
-        RigError::new(Code::Internal, "A fault ended the work on pixels or files.").moved(Moved::Unknown).into()
-    })
-}
+use crate::model::Snapshot;
 
 /// The state once `holds`, or as it is after half a second: an order's answer can be a moment earlier than the
 /// published state that shows its effect.
