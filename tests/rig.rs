@@ -270,9 +270,11 @@ fn a_controller_that_is_found_moving_is_told_and_can_be_stopped() {
         l.state().stage("scope").is_some_and(|s| s.activity == Activity::Moving)
     });
     lab.stop();
+    lab.run_ms(200);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0, "at once, though it is not identified yet");
     lab.online();
     lab.run_ms(1000);
-    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+    assert_eq!(lab.scope().activity, Activity::Idle);
     assert!(lab.truly("x") > 10.0, "it was stopped on its way: {}", lab.truly("x"));
     assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
 }
@@ -289,4 +291,78 @@ fn a_controller_that_is_found_moving_and_left_alone_is_identified_when_it_rests(
     assert_eq!(lab.scope().activity, Activity::Idle);
     assert!((lab.truly("x") - 30.0).abs() < 0.02);
     assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown), "nobody here knows how it was homed");
+}
+
+#[test]
+fn a_homing_that_a_killed_program_left_behind_is_stopped_by_a_stop() {
+    let mut lab = Lab::demo(1);
+    lab.online();
+    let home = steadyhand::model::Home { stage: steadyhand::model::Name::new("scope"), axes: vec![] };
+    let _ticket = lab.start(steadyhand::plans::Sequence::home("home".into(), home)).unwrap();
+    lab.until("it homes", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "z").abs() > 0.5);
+    let Lab { bench, .. } = lab;
+    let mut lab = Lab::new(support::DEMO, bench);
+    lab.run_ms(100);
+    lab.stop();
+    lab.run_ms(500);
+    for axis in ["x", "y", "z"] {
+        assert_eq!(lab.bench.speed_mm_per_s("scope", axis), 0.0, "{axis}");
+    }
+    lab.online();
+    lab.run_ms(1000);
+    assert_eq!(lab.scope().activity, Activity::Idle, "and it is found at rest");
+    lab.recover("scope").unwrap();
+    lab.home().unwrap();
+}
+
+/// What shutting down says of the axes: `Ok` only when each was read at rest.
+fn farewell(lab: &mut Lab) -> Result<(), steadyhand::model::RigError> {
+    lab.handle.stop(None, steadyhand::model::StopBy::Program);
+    let ticket = lab.handle.shutdown(&lab.caller).unwrap();
+    lab.answer(ticket)
+}
+
+#[test]
+fn the_end_of_the_program_claims_no_standstill_that_it_has_not_seen() {
+    let mut lab = Lab::homed(1);
+    assert!(farewell(&mut lab).is_ok());
+
+    for fault in [Fault::Unplug, Fault::Silence { on: true }] {
+        let mut lab = Lab::homed(1);
+        let movement = lab.to(&[("x", 2.0)]);
+        let ticket = lab.begin_move(movement).unwrap();
+        lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+        lab.fault(fault.clone());
+        lab.run_ms(100);
+        drop(ticket);
+        assert_eq!(farewell(&mut lab).unwrap_err().code, Code::StopNotConfirmed, "{fault:?}");
+    }
+
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 2.0)]);
+    let _ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    assert!(farewell(&mut lab).is_ok(), "a stop that is seen to work is told as such");
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+}
+
+#[test]
+fn a_line_whose_end_was_lost_does_not_swallow_the_next_nor_cost_the_reference() {
+    let mut lab = Lab::homed(1);
+    let movement = lab.to(&[("x", 60.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("the line is on its way", Duration::from_secs(1), |l| {
+        l.bench.written("scope").iter().rev().take(40).any(|(_, b)| *b == b'J')
+    });
+    while lab.bench.unsent("scope") > 1 {
+        let until = lab.now() + Duration::from_micros(100);
+        lab.turn(until);
+    }
+    lab.fault(Fault::Drop { bytes: 1 });
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!(e.code, Code::NotResponding);
+    lab.run_ms(3000);
+    assert_eq!(lab.scope().axis("x").unwrap().trust, Trust::Referenced, "{:?}", lab.scope().fault);
+    lab.move_to(&[("x", 60.0)]).unwrap();
+    assert!((lab.truly("x") - 60.0).abs() < 0.02);
 }

@@ -10,7 +10,9 @@ use super::message::{Command, Envelope, Slot, Ticket, reply};
 use super::sync::{NotSent, Outbox, Shared, Wake};
 use crate::config::Rig;
 use crate::interlocks::Rules;
-use crate::model::{Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Snapshot, StopBy, Time};
+use crate::model::{
+    Activity, Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Snapshot, StopBy, Time,
+};
 use crate::plans::Plan;
 
 /// The program's clock. The only place that reads the system's.
@@ -159,7 +161,10 @@ impl RigHandle {
         let mut changes = self.changes();
         let still = |s: &Snapshot| {
             self.shared.stops.pending() == 0
-                && s.stages.iter().filter(|x| stage.is_none_or(|n| x.stage == *n)).all(|x| !x.activity.is_motion())
+                && s.stages
+                    .iter()
+                    .filter(|x| stage.is_none_or(|n| x.stage == *n))
+                    .all(|x| !x.activity.is_motion() && x.activity != Activity::Connecting)
         };
         tokio::time::timeout(at_most, async {
             loop {

@@ -333,7 +333,6 @@ impl Job {
                 self.began = bench.stages[stage].readings();
                 let cleared = bench.panel.clear_home(&h, &state, bench.now)?;
                 bench.stages[stage].home(cleared, bench.now)?;
-                self.moved = Moved::Yes;
                 self.wait(Stand::Home { stage })
             }
         }

@@ -95,7 +95,7 @@ impl MotionWatch {
     pub(super) fn poll_every(&self, now: Time) -> Duration {
         let running = now.since(self.accepted.unwrap_or(self.sent));
         let near_end = running + Duration::from_millis(300) >= self.expected;
-        Duration::from_millis(if running <= START || near_end { 40 } else { 100 })
+        Duration::from_millis(if running <= START || near_end { 25 } else { 100 })
     }
 
     /// Judges by the clock alone.

@@ -48,6 +48,17 @@ struct Stopping {
     halted: bool,
 }
 
+/// What is known of a stage's standstill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It was read at rest, or was never there to move.
+    Seen,
+    /// A reading may still tell.
+    Awaited,
+    /// Nobody knows, and no reading will tell.
+    Unknown,
+}
+
 /// A line for the audit log: kind and words.
 pub(super) type Note = (&'static str, String);
 
@@ -65,6 +76,8 @@ pub(super) struct StageUnit {
     suspect: bool,
     next_poll: Time,
     wish: Time,
+    /// The connection broke while it moved, and nobody has seen it at rest since.
+    unseen_end: bool,
     /// The driver panicked and is never called again.
     dead: bool,
     recovering: Option<bool>,
@@ -110,6 +123,7 @@ impl StageUnit {
             suspect: false,
             next_poll: Time::ZERO,
             wish: Time::ZERO,
+            unseen_end: false,
             dead: false,
             recovering: None,
             events: Vec::new(),
@@ -259,10 +273,6 @@ impl StageUnit {
             Doing::Homing { began, .. } => (cause, Some(began)),
             Doing::Nothing => (None, None),
         };
-        if self.status.activity == Activity::Connecting {
-            // Nobody answers there yet, so that no standstill could be confirmed; the bytes are out.
-            return self.finish(cause.map(Err));
-        }
         let watch = StillWatch::new(now);
         self.doing = Doing::Stopping(Stopping { since: now, watch, cause, began, handed, halted: false });
         self.set_activity(Activity::Stopping);
@@ -275,6 +285,17 @@ impl StageUnit {
     /// The end of the motion in progress, once.
     pub(super) fn take_outcome(&mut self) -> Option<Result<Moved, RigError>> {
         self.outcome.take()
+    }
+
+    /// Whether it has been read at rest since.
+    pub(super) fn rest(&self, since: Time) -> Rest {
+        match self.status.activity {
+            // Without a port nobody can know more than was known.
+            Activity::Offline if self.status.link.open || self.unseen_end || self.dead => Rest::Unknown,
+            Activity::Offline => Rest::Seen,
+            Activity::Idle if self.is_free() && self.read_since(since) && !self.unseen_end => Rest::Seen,
+            _ => Rest::Awaited,
+        }
     }
 
     /// Whether nothing runs here by our order.
@@ -384,7 +405,7 @@ impl StageUnit {
                 self.distrust("homing failed");
                 let what = format!("Homing failed: {what}.");
                 self.note("fault", what.clone());
-                self.end(Err(self.error(Code::HomingFailed, &what, Moved::Yes)));
+                self.end(Err(self.error(Code::HomingFailed, &what, Moved::Unknown)));
             }
             StageEvent::Alarm { what, position_lost } => {
                 if position_lost {
@@ -431,7 +452,12 @@ impl StageUnit {
         }
         self.last = None;
         self.status.read_at = None;
-        self.end_stop();
+        if let Doing::Stopping(stopping) = &mut self.doing {
+            // A stop that was given before it was known: standstill is still to be read.
+            stopping.watch = StillWatch::new(now);
+            self.bump();
+            return self.poll(now);
+        }
         if !self.is_free() {
             // It was identified anew in the middle of something: that something is over, nobody knows how.
             let what = "The controller was identified anew before the motion was over.";
@@ -461,6 +487,7 @@ impl StageUnit {
         self.last = None;
         self.recovering = None;
         let moving = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. } | Doing::Stopping(_));
+        self.unseen_end |= moving || self.status.activity.is_motion();
         self.fault(code, what.clone(), Remedy::Reconnect, now);
         if moving {
             let what = format!("{what} Whether it stopped is not known.");
@@ -498,6 +525,9 @@ impl StageUnit {
             self.bump();
         }
         self.status.read_at = Some(reading.asked_at);
+        if !matches!(reading.motion, MotionState::Moving | MotionState::Homing) {
+            self.unseen_end = false;
+        }
         match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing => self.read_at_rest(&reading, now),
             Doing::Moving(mut watch) => {

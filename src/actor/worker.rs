@@ -11,7 +11,7 @@ use super::camera::CameraUnit;
 use super::job::{Bench, Job};
 use super::journal::Journal;
 use super::message::{Command, Envelope, Slot, Waiting};
-use super::stage::StageUnit;
+use super::stage::{Rest, StageUnit};
 use super::sync::{Inbox, Pending, QUEUE, Shared};
 use crate::config::Rig;
 use crate::devices::{self, Devices};
@@ -301,12 +301,13 @@ impl Worker {
 
     fn close_down(&mut self, now: Time) {
         let Some((since, _)) = &self.closing else { return };
-        let still = self.stages.iter().all(StageUnit::is_free) && self.jobs.is_empty();
-        if !still && now.since(*since) < FAREWELL {
+        let since = *since;
+        let awaited = self.stages.iter().any(|s| s.rest(since) == Rest::Awaited) || !self.jobs.is_empty();
+        if awaited && now.since(since) < FAREWELL {
             return;
         }
-        let restless: Vec<String> =
-            self.stages.iter().filter(|s| !s.is_free()).map(|s| s.status.stage.to_string()).collect();
+        let restless = self.stages.iter().filter(|s| s.rest(since) != Rest::Seen);
+        let restless: Vec<String> = restless.map(|s| s.status.stage.to_string()).collect();
         for stage in &mut self.stages {
             stage.close();
         }
@@ -464,6 +465,7 @@ impl Worker {
         self.with_jobs(now, |job, bench| job.end(why.clone(), bench));
         for stage in &mut self.stages {
             stage.abandon(why.clone(), now);
+            stage.poll(now);
         }
         self.closing = Some((now, reply));
     }

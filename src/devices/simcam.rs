@@ -66,6 +66,8 @@ pub(super) struct SimCam {
     snap: u32,
     /// The exposure that is awaited, and until when.
     exposing: Option<(u32, Time)>,
+    /// When bytes came last.
+    heard_at: Time,
 }
 
 impl SimCam {
@@ -83,6 +85,7 @@ impl SimCam {
             settings: None,
             snap: 0,
             exposing: None,
+            heard_at: Time::ZERO,
         }
     }
 
@@ -330,7 +333,11 @@ fn set_line(change: &CameraChange) -> String {
 impl Camera for SimCam {
     fn tick(&mut self, now: Time, out: &mut Vec<CameraEvent>) -> Time {
         let mut rx = std::mem::take(&mut self.rx);
+        let before = rx.len();
         let event = self.wire.pump(now, &mut rx);
+        if rx.len() > before {
+            self.heard_at = now;
+        }
         self.rx = rx;
         self.digest(now, out);
         match event {
@@ -360,7 +367,8 @@ impl Camera for SimCam {
             self.send_next(now);
         }
         let first = [self.dialogue.deadline(), self.exposing.map(|(_, until)| until)].into_iter().flatten().min();
-        let next = if first.is_some() { self.wire.listen(now, first).max(now) } else { now + IDLE };
+        let asked = self.dialogue.current().map_or(self.heard_at, |a| a.at.max(self.heard_at));
+        let next = if first.is_some() { self.wire.listen(now, asked, first).max(now) } else { now + IDLE };
         self.wire.wants(now).map_or(next, |w| if self.wire.is_open() { w.min(next) } else { w })
     }
 

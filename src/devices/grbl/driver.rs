@@ -30,6 +30,9 @@ const STATUS: u8 = b'?';
 /// part of a number or a `$` command, so the whole line is refused (error 1, 2 or 3).
 const SPOIL: &[u8] = b"@\n";
 
+/// Asks for something whose answer can't be mistaken, behind the end of whatever may be unfinished.
+const SYNC: &[u8] = b"@\n$G\n";
+
 /// How long a board may take to boot after its port was opened (an Arduino's bootloader takes 1.5 s).
 const BOOT: Duration = Duration::from_secs(4);
 /// How often it is asked whether it is there.
@@ -400,7 +403,8 @@ impl Grbl {
         if self.resync.is_some_and(|t| t <= now) && self.line.is_free() && self.wire.is_free() {
             self.resync = None;
             self.sync_seen = false;
-            self.ask(Ask::Sync, b"$G\n", now, ANSWER, LONG_ANSWER);
+            // What is left of a line whose end was lost must not swallow the question, nor be carried out with it.
+            self.ask(Ask::Sync, SYNC, now, ANSWER, LONG_ANSWER);
         }
     }
 
@@ -455,6 +459,7 @@ impl Stage for Grbl {
         }
         if self.phase != Phase::Closed {
             self.overdue(now, out);
+            self.insist(now);
             self.resynchronise(now);
             self.connect(now, out);
             if self.recovering && self.can_ask() && self.own_reset.is_none() {
@@ -470,6 +475,7 @@ impl Stage for Grbl {
             self.status.deadline(),
             self.own_reset.map(|r| r.at + BOOT),
             self.resync,
+            self.unknown_until(),
             match self.phase {
                 Phase::Boot { knocked, .. } => Some(knocked.map_or(now, |t| t + KNOCK)),
                 _ => None,
@@ -477,7 +483,8 @@ impl Stage for Grbl {
         ];
         let first = deadlines.into_iter().flatten().min();
         let awaiting = first.is_some() || self.phase == Phase::Identify;
-        let next = if awaiting { self.wire.listen(now, first).max(now) } else { now + IDLE };
+        let asked = self.line.current().map_or(Time::ZERO, |a| a.at).max(self.status.newest());
+        let next = if awaiting { self.wire.listen(now, asked, first).max(now) } else { now + IDLE };
         if self.phase == Phase::Closed {
             return self.wire.wants(now).unwrap_or(now + IDLE);
         }
@@ -530,6 +537,9 @@ impl Stage for Grbl {
     }
 
     fn stop(&mut self, now: Time) -> bool {
+        if self.wire.is_open() && self.phase != Phase::Ready {
+            return self.stop_unknown(now);
+        }
         let byte = self.stop_byte();
         let handed = self.send_stop(byte, now);
         if !self.wire.is_open() {

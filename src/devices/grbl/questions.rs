@@ -46,6 +46,11 @@ impl Questions {
         moving || self.open.is_empty()
     }
 
+    /// When the newest was asked.
+    pub(super) fn newest(&self) -> Time {
+        self.newest
+    }
+
     /// A question goes out.
     pub(super) fn ask(&mut self, now: Time) {
         self.open.retain(|t| now.since(*t) < LOST);

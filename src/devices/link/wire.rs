@@ -200,11 +200,13 @@ impl Wire {
         self.link.is_some() && self.owed.is_empty() && self.sent == self.frame.len()
     }
 
-    /// When to look for an answer that is awaited, at the latest at `deadline`.
-    pub(crate) fn listen(&self, now: Time, deadline: Option<Time>) -> Time {
-        const LOOK: Duration = Duration::from_millis(1);
+    /// When to look for an answer that is awaited, at the latest at `deadline`: often at first, since most
+    /// answers come at once; less so when it keeps one waiting.
+    pub(crate) fn listen(&self, now: Time, asked: Time, deadline: Option<Time>) -> Time {
+        const PROMPT: Duration = Duration::from_millis(30);
+        let look = Duration::from_millis(if now.since(asked) < PROMPT { 1 } else { 5 });
         let latest = deadline.unwrap_or(now + IDLE);
-        if self.link.as_ref().is_some_and(|l| l.announces()) { latest } else { latest.min(now + LOOK) }
+        if self.link.as_ref().is_some_and(|l| l.announces()) { latest } else { latest.min(now + look) }
     }
 
     /// When it wants to be pumped again, if it has something to do by itself.

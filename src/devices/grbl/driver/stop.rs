@@ -4,10 +4,44 @@ use std::time::Duration;
 
 use super::super::codec::Report;
 use super::super::questions::Questions;
-use super::{Ask, FEED_HOLD, Grbl, JOG_CANCEL, Motion, OwnReset, SOFT_RESET, SPOIL, State, Stopping};
+use super::{Ask, FEED_HOLD, Grbl, JOG_CANCEL, Motion, OwnReset, Phase, SOFT_RESET, SPOIL, State, Stopping};
 use crate::model::Time;
 
+/// Before a controller is identified nobody knows what it does: the end of a jog and a hold, of which one stops
+/// anything but a homing.
+const UNKNOWN: &[u8] = &[JOG_CANCEL, FEED_HOLD];
+
+/// So long an unidentified controller may leave a stop without a sign of rest. A homing hears nothing else than
+/// a reset, and says nothing.
+const UNKNOWN_GRACE: Duration = Duration::from_millis(300);
+
 impl Grbl {
+    /// Stops a controller that is not identified.
+    pub(super) fn stop_unknown(&mut self, now: Time) -> bool {
+        let cut = self.wire.preempt(UNKNOWN, SPOIL, now);
+        if cut.dropped {
+            self.line.finish();
+        }
+        if self.wire.is_open() && self.stopping.is_none() {
+            self.stopping = Some(Stopping { since: now, last: now });
+        }
+        cut.handed
+    }
+
+    /// When the grace of an unidentified controller ends.
+    pub(super) fn unknown_until(&self) -> Option<Time> {
+        let stopping = self.stopping.filter(|_| self.phase != Phase::Ready)?;
+        Some(stopping.since + UNKNOWN_GRACE)
+    }
+
+    /// It was told to stop before it was identified, and has not come to rest: a reset stops whatever it does.
+    pub(super) fn insist(&mut self, now: Time) {
+        if self.unknown_until().is_some_and(|t| t <= now) {
+            self.wire.preempt(&[SOFT_RESET], SPOIL, now);
+            self.note_own_reset(now, true, false);
+        }
+    }
+
     /// The byte that stops what runs, as far as is known.
     pub(super) fn stop_byte(&self) -> u8 {
         match (self.motion, self.last_state) {
