@@ -35,7 +35,7 @@ fn a_wrong_command_line_is_refused() {
         "steadyhand --request-timeout-ms -5",
         "steadyhand serve --log loud",
         "steadyhand --rig x check",
-        "steadyhand check x.toml",
+        "steadyhand check x.toml --rig y.toml",
     ] {
         assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
     }
