@@ -21,6 +21,11 @@ impl Ending {
         Ending { stop: Arc::new(stop), token: CancellationToken::new() }
     }
 
+    /// Orders the axes' stop, without ending anything.
+    pub fn stop_axes(&self) {
+        (self.stop)();
+    }
+
     /// Begins to end. When this returns, the stop has been ordered; only then [`Ending::token`] is cancelled.
     pub fn begin(&self, why: &str) {
         if !self.token.is_cancelled() {

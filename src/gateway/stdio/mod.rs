@@ -12,6 +12,7 @@
 //!
 //! The program sends no log messages to clients: they go to standard error and to the log file.
 
+mod distress;
 mod end;
 mod fence;
 mod lines;

@@ -439,3 +439,25 @@ async fn axes_that_were_not_seen_to_stand_make_another_exit_code() {
     assert_eq!((exit, exit.code()), (Exit::NotConfirmed, 3));
     assert_eq!(Exit::Still.code(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_in_a_wrong_form_stops_and_is_then_refused() {
+    let mut client = Client::start();
+    client.initialize("2025-11-25").await;
+    let wrong = [
+        r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"stop","arguments":[]}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"stop"}}"#,
+        r#"[{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"stop"}}]"#,
+        r#"{"id":7,"method":"tools/call","params":{"name":"stop"}}"#,
+    ];
+    for (n, line) in (1..).zip(wrong) {
+        client.send(format!("{line}\n")).await;
+        assert!(client.next().await["error"].is_object(), "{line}");
+        assert_eq!(client.stops.load(Ordering::SeqCst), n, "{line}");
+    }
+    client.send(b"{\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":{\"name\":\"stop\"}}\n").await;
+    client.silence().await;
+    assert_eq!(client.stops.load(Ordering::SeqCst), 5, "a notification gets no answer, but it stops");
+    client.call(8, "now").await;
+    assert_eq!(client.next().await["id"], 8, "the session goes on");
+}

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::distress;
 use super::end::Ending;
 use super::lines::{Line, Lines, MAX_LINE};
 use super::outbox::{Allowance, Outbox};
@@ -107,18 +108,27 @@ where
                     let mib = MAX_LINE / (1024 * 1024);
                     self.refuse(&Refusal::invalid_request(format!("A message may have at most {mib} MiB.")));
                 }
-                Line::Whole(range) => match self.triage.judge(self.lines.text(&range)) {
-                    Verdict::Deliver(message) => {
-                        if let JsonRpcMessage::Request(request) = &*message
-                            && matches!(request.request, ClientRequest::InitializeRequest(_))
-                        {
-                            self.handshake.begin(request.id.clone());
-                        }
-                        return Some(*message);
+                Line::Whole(range) => {
+                    let line = self.lines.text(&range);
+                    let stop = distress::means_stop(line);
+                    let verdict = self.triage.judge(line);
+                    if stop && !matches!(&verdict, Verdict::Deliver(m) if distress::reaches_the_tool(m)) {
+                        tracing::warn!("a stop came in a form that can't be answered: the axes are stopped");
+                        self.ending.stop_axes();
                     }
-                    Verdict::Answer(refusal) => self.refuse(&refusal),
-                    Verdict::Ignore => {}
-                },
+                    match verdict {
+                        Verdict::Deliver(message) => {
+                            if let JsonRpcMessage::Request(request) = &*message
+                                && matches!(request.request, ClientRequest::InitializeRequest(_))
+                            {
+                                self.handshake.begin(request.id.clone());
+                            }
+                            return Some(*message);
+                        }
+                        Verdict::Answer(refusal) => self.refuse(&refusal),
+                        Verdict::Ignore => {}
+                    }
+                }
             }
         }
     }

@@ -211,3 +211,18 @@ fn memory_holds_a_bounded_number_of_events() {
     let (newest, total) = again.recent(&EventFilter::default(), 0, 1);
     assert_eq!((newest[0].what.as_str(), total), ((RING + 99).to_string().as_str(), RING));
 }
+
+#[test]
+fn a_log_whose_folder_was_removed_is_made_anew_and_never_written_into_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("audit");
+    let log = EventLog::open(&dir).unwrap();
+    log.append(event("intent", "before")).unwrap();
+    assert!(log.flush(SOON));
+    std::fs::remove_dir_all(&dir).unwrap();
+    let receipt = log.append(event("intent", "after")).unwrap();
+    assert!(log.flush(SOON));
+    assert_eq!(receipt.written(), Written::Yes);
+    let all = lines(&dir);
+    assert_eq!(all.last().unwrap()["what"], "after");
+}

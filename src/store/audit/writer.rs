@@ -186,6 +186,10 @@ impl Writer {
     /// The file for `more` bytes on `day`: the one that is open, or the next.
     fn ready(&mut self, day: &str, more: u64) -> Result<&mut Open, (PathBuf, io::Error)> {
         let limit = self.file_bytes;
+        // A file that somebody has removed takes lines that nobody will ever read: it is made anew.
+        if self.file.as_ref().is_some_and(|open| !open.path.exists()) {
+            self.file = None;
+        }
         let fits = |open: &Open| open.day == day && (open.len == 0 || open.len + more <= limit);
         if self.file.as_ref().is_some_and(|open| !fits(open)) {
             self.sync();
@@ -271,6 +275,7 @@ fn last_part(dir: &Path, day: &str) -> u32 {
 fn open_part(dir: &Path, day: &str, part: u32) -> Result<Open, (PathBuf, io::Error)> {
     let path = dir.join(file_name(day, part));
     let open = || {
+        std::fs::create_dir_all(dir)?;
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path)?;
         let mut len = file.metadata()?.len();
         if len > 0 {
