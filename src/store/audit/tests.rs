@@ -137,9 +137,10 @@ fn a_file_that_cannot_be_written_is_said_and_what_was_kept_follows_when_it_can()
     let log = EventLog::with_file_size(&audit, 1).unwrap();
     log.append(event("intent", "one")).unwrap();
     assert!(log.flush(SOON));
-    // Each batch needs a new file at this size, so a folder that is gone fails the next.
+    // Each batch needs a new file at this size, so a file in the folder's place fails the next.
     let aside = dir.path().join("aside");
     std::fs::rename(&audit, &aside).unwrap();
+    std::fs::write(&audit, "in the way").unwrap();
     let (woken, wait) = sync_channel(8);
     log.notify(move || woken.try_send(()).unwrap_or_default());
     let receipt = log.append(event("intent", "two")).unwrap();
@@ -148,6 +149,7 @@ fn a_file_that_cannot_be_written_is_said_and_what_was_kept_follows_when_it_can()
     assert!(log.failing().is_some_and(|why| why.contains("audit")), "{:?}", log.failing());
     assert!(!log.flush(SOON));
     assert_eq!(whats(&log, 1), ["two"], "it is still shown");
+    std::fs::remove_file(&audit).unwrap();
     std::fs::rename(&aside, &audit).unwrap();
     let receipt = log.append(event("intent", "three")).unwrap();
     assert!(log.flush(SOON));
