@@ -105,6 +105,9 @@ fn main() {
             .map(|seed| {
                 let busy = busy.clone();
                 std::thread::spawn(move || {
+                    // As the program's own threads for pixels do.
+                    #[cfg(target_os = "linux")]
+                    rustix::process::nice(10).expect("a lower priority");
                     let picture = ndarray::Array2::from_shape_fn((1024, 1024), |(y, x)| ((x * y + seed) % 251) as u8);
                     let mut made = 0_u64;
                     while busy.load(Ordering::Relaxed) {
