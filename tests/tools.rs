@@ -60,6 +60,10 @@ async fn an_assistant_homes_moves_is_refused_and_sees() {
         matches!(&picture.content[1], ContentBlock::Image(i) if i.mime_type == "image/png" && i.data.len() <= 700_000)
     );
     let listed = desk.ok("list_images", json!({})).await;
+    let row = &listed["images"][0];
+    assert_eq!((&row["psize"], &row["unit"]), (&data["psize"], &data["unit"]));
+    assert_eq!(row["position_before"]["scope.x"]["position"].as_f64(), Some(40.0));
+    assert!(row["exposure_asked_at"].is_string(), "{row}");
     assert_eq!((&listed["total"], &listed["images"][0]["image_id"]), (&json!(1), &data["image_id"]));
 }
 
