@@ -97,6 +97,21 @@ async fn x24_the_same_command_id_moves_once_and_is_told_the_first_outcome() {
     assert!(what.contains("was used for another command"), "{what}");
 }
 
+/// Clients of the TypeScript SDK hold errors against the output schema too, and throw away what doesn't match.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_is_what_the_output_schema_says_too() {
+    let desk = Desk::new(homed()).await;
+    for tool in desk.client.list_all_tools().await.unwrap() {
+        let schema = Value::Object((**tool.output_schema.as_ref().unwrap()).clone());
+        let name: &'static str = tool.name.to_string().leak();
+        let (what, data) = desk.refused(name, json!({ "no_such_argument": 1 })).await;
+        assert!(jsonschema::is_valid(&schema, &data), "{name}: {what} {data}");
+    }
+    let epoch = desk.epoch().await;
+    let (_, data) = desk.refused("move_to", json!({ "targets": { "x": 500 }, "unit": "mm" })).await;
+    assert_eq!(data["state_epoch"], epoch);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_move_becomes_a_job_and_get_job_answers_as_the_move_would_have() {
     let desk = Desk::new(homed()).await;

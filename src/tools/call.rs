@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::model::CallToolResult;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +90,24 @@ impl Core {
                 "clear_fault" => releasable(&live.handle.snapshot(), device),
                 _ => true,
             }
+    }
+
+    /// Adds the stage's state_epoch where the tool's output schema requires it, and the tool didn't say it:
+    /// clients of the TypeScript SDK hold errors against that schema too, and throw away what doesn't match.
+    pub(crate) fn tell_epoch(&self, tool: &str, device: Option<&str>, result: &mut CallToolResult) {
+        const KEY: &str = "state_epoch";
+        let schema = self.tools.iter().find(|t| t.spec.name == tool).and_then(|t| t.tool.output_schema.as_ref());
+        let required = schema.and_then(|s| s.get("required")).and_then(Value::as_array);
+        let Some(Value::Object(data)) = &mut result.structured_content else { return };
+        if data.contains_key(KEY) || !required.is_some_and(|r| r.iter().any(|k| k == KEY)) {
+            return;
+        }
+        let (RigPart::Live(live), Some(rig)) = (&self.rig, self.rig()) else { return };
+        let state = live.handle.snapshot();
+        let only = || matches!(rig.stages.as_slice(), [_]).then(|| state.stages.first()).flatten();
+        let stage = device.and_then(|d| state.stage(d)).or_else(only);
+        // 0 is no stage's number, so that a relative move that quotes it is refused.
+        data.insert(KEY.into(), stage.map_or(0, |s| s.epoch.0).into());
     }
 
     /// The sentence after `Next:`.
