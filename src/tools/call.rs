@@ -171,7 +171,7 @@ impl Call {
 
     /// How long this call waits before it hands back a job.
     pub(crate) fn patience(&self, rig: &Rig) -> Duration {
-        self.args.wait(rig.calls.wait.min(self.core.request_timeout))
+        self.args.wait(rig.calls.wait.min(before(self.core.request_timeout)))
     }
 
     /// The number of the stage's state, now.
@@ -180,5 +180,22 @@ impl Call {
     }
 }
 
+/// When to answer a client that gives up after `timeout`: early enough that the answer still finds it there.
+fn before(timeout: Duration) -> Duration {
+    timeout.saturating_sub((timeout / 4).min(Duration::from_secs(2)))
+}
+
 /// A handler.
 pub(crate) type Handler = fn(Call) -> futures::future::BoxFuture<'static, Outcome>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_answers_before_its_client_gives_up() {
+        for (timeout_ms, answer_ms) in [(1_000, 750), (8_000, 6_000), (30_000, 28_000)] {
+            assert_eq!(before(Duration::from_millis(timeout_ms)), Duration::from_millis(answer_ms));
+        }
+    }
+}
