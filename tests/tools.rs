@@ -97,6 +97,21 @@ async fn x24_the_same_command_id_moves_once_and_is_told_the_first_outcome() {
     assert!(what.contains("was used for another command"), "{what}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn x24_the_same_step_sent_again_while_it_runs_is_refused_at_once_and_moves_nothing() {
+    let desk = Desk::new(homed()).await;
+    let epoch = desk.epoch().await;
+    let step = json!({ "offsets": { "x": -40 }, "unit": "mm", "from_epoch": epoch, "wait_s": 0 });
+    let begun = desk.ok("move_by", step.clone()).await;
+    wait_until("it moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+    let (what, data) = desk.refused("move_by", step).await;
+    assert!(what.starts_with("[moved_on]") && data["moved"] == "no", "{what}");
+    assert!(desk.handle.snapshot().stages[0].activity.is_motion(), "the answer waited for the first move");
+    let done = desk.ok("get_job", json!({ "job_id": begun["job_id"], "wait_s": 30 })).await;
+    assert_eq!(done["status"], "ok");
+    assert!((desk.lab.lock().truly("x") - 34.0).abs() < 0.05);
+}
+
 /// Clients of the TypeScript SDK hold errors against the output schema too, and throw away what doesn't match.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_is_what_the_output_schema_says_too() {
