@@ -60,6 +60,10 @@ async fn an_assistant_homes_moves_is_refused_and_sees() {
         matches!(&picture.content[1], ContentBlock::Image(i) if i.mime_type == "image/png" && i.data.len() <= 700_000)
     );
     let listed = desk.ok("list_images", json!({})).await;
+    let row = &listed["images"][0];
+    assert_eq!((&row["psize"], &row["unit"]), (&data["psize"], &data["unit"]));
+    assert_eq!(row["position_before"]["scope.x"]["position"].as_f64(), Some(40.0));
+    assert!(row["exposure_asked_at"].is_string(), "{row}");
     assert_eq!((&listed["total"], &listed["images"][0]["image_id"]), (&json!(1), &data["image_id"]));
 }
 
@@ -91,6 +95,36 @@ async fn x24_the_same_command_id_moves_once_and_is_told_the_first_outcome() {
     let other = json!({ "stage": "scope", "command_id": "step-1" });
     let (what, _) = desk.refused("home", other).await;
     assert!(what.contains("was used for another command"), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x24_the_same_step_sent_again_while_it_runs_is_refused_at_once_and_moves_nothing() {
+    let desk = Desk::new(homed()).await;
+    let epoch = desk.epoch().await;
+    let step = json!({ "offsets": { "x": -40 }, "unit": "mm", "from_epoch": epoch, "wait_s": 0 });
+    let begun = desk.ok("move_by", step.clone()).await;
+    wait_until("it moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+    let (what, data) = desk.refused("move_by", step).await;
+    assert!(what.starts_with("[moved_on]") && data["moved"] == "no", "{what}");
+    assert!(desk.handle.snapshot().stages[0].activity.is_motion(), "the answer waited for the first move");
+    let done = desk.ok("get_job", json!({ "job_id": begun["job_id"], "wait_s": 30 })).await;
+    assert_eq!(done["status"], "ok");
+    assert!((desk.lab.lock().truly("x") - 34.0).abs() < 0.05);
+}
+
+/// Clients of the TypeScript SDK hold errors against the output schema too, and throw away what doesn't match.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_is_what_the_output_schema_says_too() {
+    let desk = Desk::new(homed()).await;
+    for tool in desk.client.list_all_tools().await.unwrap() {
+        let schema = Value::Object((**tool.output_schema.as_ref().unwrap()).clone());
+        let name: &'static str = tool.name.to_string().leak();
+        let (what, data) = desk.refused(name, json!({ "no_such_argument": 1 })).await;
+        assert!(jsonschema::is_valid(&schema, &data), "{name}: {what} {data}");
+    }
+    let epoch = desk.epoch().await;
+    let (_, data) = desk.refused("move_to", json!({ "targets": { "x": 500 }, "unit": "mm" })).await;
+    assert_eq!(data["state_epoch"], epoch);
 }
 
 #[tokio::test(flavor = "multi_thread")]

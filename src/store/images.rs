@@ -257,8 +257,8 @@ impl Store {
 
 fn positions(readings: &[AxisReading]) -> Map<String, Value> {
     let entry = |r: &AxisReading| {
-        let value = r.position.map(|p| rounded(p.to(r.unit)));
-        (r.id.to_string(), json!({ "value": value, "unit": r.unit.name(), "trust": r.trust }))
+        let at = r.position.map(|p| rounded(p.to(r.unit)));
+        (r.id.to_string(), json!({ "position": at, "unit": r.unit.name(), "trust": r.trust }))
     };
     readings.iter().map(entry).collect()
 }

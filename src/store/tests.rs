@@ -113,8 +113,8 @@ fn a_picture_is_three_files_with_one_name_and_its_sidecar_says_everything() {
         (&facts["caller"], &facts["call_id"], &facts["psize"]),
         (&json!("stdio-1"), &json!("call-9"), &json!(0.325))
     );
-    assert_eq!(facts["position_before"]["sample.x"], json!({ "value": 300.0, "unit": "um", "trust": "referenced" }));
-    assert_eq!(facts["position_after"]["sample.y"]["value"], json!(null));
+    assert_eq!(facts["position_before"]["sample.x"], json!({ "position": 300.0, "unit": "um", "trust": "referenced" }));
+    assert_eq!(facts["position_after"]["sample.y"]["position"], json!(null));
     assert_eq!((&facts["moved_during_exposure"], &facts["shape"]), (&json!("unknown"), &json!([2, 2])));
     let time = |key: &str| facts[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond();
     assert!((59_900..60_100).contains(&(time("saved_at") - time("exposure_asked_at"))), "a minute ago on its clock");

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::model::CallToolResult;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -90,6 +92,24 @@ impl Core {
             }
     }
 
+    /// Adds the stage's state_epoch where the tool's output schema requires it, and the tool didn't say it:
+    /// clients of the TypeScript SDK hold errors against that schema too, and throw away what doesn't match.
+    pub(crate) fn tell_epoch(&self, tool: &str, device: Option<&str>, result: &mut CallToolResult) {
+        const KEY: &str = "state_epoch";
+        let schema = self.tools.iter().find(|t| t.spec.name == tool).and_then(|t| t.tool.output_schema.as_ref());
+        let required = schema.and_then(|s| s.get("required")).and_then(Value::as_array);
+        let Some(Value::Object(data)) = &mut result.structured_content else { return };
+        if data.contains_key(KEY) || !required.is_some_and(|r| r.iter().any(|k| k == KEY)) {
+            return;
+        }
+        let (RigPart::Live(live), Some(rig)) = (&self.rig, self.rig()) else { return };
+        let state = live.handle.snapshot();
+        let only = || matches!(rig.stages.as_slice(), [_]).then(|| state.stages.first()).flatten();
+        let stage = device.and_then(|d| state.stage(d)).or_else(only);
+        // 0 is no stage's number, so that a relative move that quotes it is refused.
+        data.insert(KEY.into(), stage.map_or(0, |s| s.epoch.0).into());
+    }
+
     /// The sentence after `Next:`.
     pub(crate) fn next(&self, tool: &str, error: &ToolError, device: Option<&str>) -> String {
         let named = error.error.device.as_ref().map(Name::as_str).or(device);
@@ -151,7 +171,7 @@ impl Call {
 
     /// How long this call waits before it hands back a job.
     pub(crate) fn patience(&self, rig: &Rig) -> Duration {
-        self.args.wait(rig.calls.wait.min(self.core.request_timeout))
+        self.args.wait(rig.calls.wait.min(before(self.core.request_timeout)))
     }
 
     /// The number of the stage's state, now.
@@ -160,5 +180,22 @@ impl Call {
     }
 }
 
+/// When to answer a client that gives up after `timeout`: early enough that the answer still finds it there.
+fn before(timeout: Duration) -> Duration {
+    timeout.saturating_sub((timeout / 4).min(Duration::from_secs(2)))
+}
+
 /// A handler.
 pub(crate) type Handler = fn(Call) -> futures::future::BoxFuture<'static, Outcome>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_answers_before_its_client_gives_up() {
+        for (timeout_ms, answer_ms) in [(1_000, 750), (8_000, 6_000), (30_000, 28_000)] {
+            assert_eq!(before(Duration::from_millis(timeout_ms)), Duration::from_millis(answer_ms));
+        }
+    }
+}

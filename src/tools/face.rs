@@ -156,7 +156,9 @@ impl Face {
             Err(error) => {
                 let next = self.0.next(tool, &error, device);
                 tracing::info!(tool, code = error.error.code.text(), what = %error.error.what, "refused or failed");
-                error.into_result(rig, &next)
+                let mut result = error.into_result(rig, &next);
+                self.0.tell_epoch(tool, device, &mut result);
+                result
             }
         }
     }

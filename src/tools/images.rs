@@ -58,6 +58,10 @@ pub(crate) async fn list_images(call: Call) -> Outcome {
     Ok(paged(answer, "images", rows, offset, total))
 }
 
+/// What a row shows of a picture's sidecar, by the names that it has there.
+const SHOWN: [&str; 9] =
+    ["camera", "exposure_asked_at", "psize", "unit", "shape", "exposure_ms", "position_before", "label", "damaged"];
+
 fn row(live: &Live, image: &StoredImage) -> Value {
     let path = |p: &std::path::Path| live.store.client_path(p);
     let mut row = json!({
@@ -65,7 +69,7 @@ fn row(live: &Live, image: &StoredImage) -> Value {
         "img_path": path(&image.img_path),
         "raw_data_path": image.raw_data_path.as_deref().map(path),
     });
-    for key in ["camera", "taken_at", "psize_um", "shape", "exposure_ms", "position_before", "label", "damaged"] {
+    for key in SHOWN {
         if let Some(value) = image.facts.get(key) {
             row[key] = value.clone();
         }

@@ -15,7 +15,7 @@ use super::wait::{Render, render, run};
 use super::words::{self, both, number};
 use crate::config::{Homing, Rig, Stage};
 use crate::interlocks::Verdict;
-use crate::model::{Aim, AxisReading, Code, Epoch, Home, Move, Moved, Name, Report, StageStatus, Trust};
+use crate::model::{Aim, AxisReading, Code, Epoch, Home, Move, Moved, Name, Report, RigError, StageStatus, Trust};
 use crate::plans::Sequence;
 use crate::store::{SavedAxis, SavedPosition};
 use crate::units::{Distance, Position, Unit, plain};
@@ -307,12 +307,26 @@ pub(crate) async fn move_by(call: Call) -> Outcome {
     let offsets = list.iter().map(|(n, v)| distance(n, *v, unit)).collect::<Result<Vec<_>, _>>()?;
     let from = call.args.integer("from_epoch").map(Epoch);
     let from = from.ok_or_else(|| missing("from_epoch", "the state_epoch on which you decided"))?;
+    not_passed(&call, &stage.id, from)?;
     let plan = Sequence::movement(
         format!("move {} by {}", stage.id, in_words(&list, unit)),
         Move { stage: stage.id.clone(), aim: Aim::By { offsets: offsets.clone(), from } },
     );
     let show = render_move(&rig, stage, Some(unit), Goal::By(offsets));
     run(&call, Some(&stage.id), Box::new(plan), Some(call.patience(&rig)), show).await
+}
+
+/// Refuses at once what the queue could only refuse later: a stage's numbers grow, so that one which has passed
+/// doesn't come back. A `command_id` may be known already, and is left to the book and to the queue.
+fn not_passed(call: &Call, stage: &Name, from: Epoch) -> Result<(), ToolError> {
+    let now = call.epoch(stage.as_str());
+    match now.filter(|now| from < *now && call.args.text("command_id").is_none()) {
+        None => Ok(()),
+        Some(now) => {
+            let what = format!("Stage {stage} has moved or changed since state_epoch {}; it is {} now.", from.0, now.0);
+            Err(RigError::new(Code::MovedOn, what).on(stage).into())
+        }
+    }
 }
 
 /// Answers `go_back`.
