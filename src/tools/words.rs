@@ -8,6 +8,14 @@ use crate::config::{Rig, Stage};
 use crate::model::{AxisReading, AxisStatus, CameraSettings, CameraStatus, StageStatus, StopBy, Time};
 use crate::units::{Position, Unit, plain, rounded};
 
+/// A text as a sentence that ends once, whoever wrote it.
+pub(crate) fn sentence(text: &str) -> String {
+    let text = text.trim();
+    let bare = text.trim_end_matches(['.', ' ']);
+    // An abbreviation mark or a closing bracket or quote doesn't end a sentence; `?` and `!` do.
+    if text.is_empty() || bare.ends_with(['?', '!', '…']) { bare.to_owned() } else { format!("{bare}.") }
+}
+
 /// A position in the axis's unit and, if that is another one, in the unit that the call spoke:
 /// `12.5 mm (12500 um)`.
 pub(crate) fn both(position: Position, own: Unit, asked: Option<Unit>) -> String {
@@ -108,7 +116,7 @@ pub(crate) fn stage_line(status: &StageStatus, stage: &Stage) -> String {
         line.push_str(&format!("; stopped by {}", stopper(by)));
     }
     if let Some(f) = &status.fault {
-        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim_end_matches('.')));
+        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim().trim_end_matches('.')));
     }
     line.push_str(&format!("; state_epoch {}.", status.epoch.0));
     line
@@ -126,7 +134,7 @@ pub(crate) fn camera_line(status: &CameraStatus) -> String {
         line.push_str(&format!(": exposure {} ms, gain {}", plain(s.exposure_ms), plain(s.gain)));
     }
     if let Some(f) = &status.fault {
-        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim_end_matches('.')));
+        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim().trim_end_matches('.')));
     }
     line.push('.');
     line
@@ -161,6 +169,15 @@ mod tests {
         assert_eq!(number(Some(12.000_000_01)).to_string(), "12");
         assert_eq!(number(Some(0.1 + 0.2)).to_string(), "0.3");
         assert_eq!(number(Some(-0.0)).to_string(), "0");
+    }
+
+    #[test]
+    fn a_sentence_ends_once() {
+        for (text, ends) in [("it moves", "it moves."), ("it moves. ", "it moves."), ("is it on?", "is it on?")] {
+            assert_eq!(sentence(text), ends);
+        }
+        assert_eq!(sentence("call stop {}."), "call stop {}.");
+        assert_eq!(sentence(""), "");
     }
 
     #[test]
