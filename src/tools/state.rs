@@ -4,10 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Outcome};
 use super::call::{Call, RigPart};
+use super::readiness::{Hitch, hitches};
 use super::schema::{Object, Schema, choice, integer_in, stage, text};
 use super::words;
-use crate::config::{Homing, Rig};
-use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, StopBy, Time};
+use crate::config::Rig;
+use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, Time};
 use crate::store::EventFilter;
 
 /// The most bytes of a state report: it is read often.
@@ -26,11 +27,37 @@ pub(crate) async fn get_state(call: Call) -> Outcome {
     let live = call.live()?;
     let (rig, state, now) = (live.handle.rig(), live.handle.snapshot(), live.handle.now());
     let only = call.args.text("stage");
-    Ok(report(rig, &state, now, only))
+    let audit = live.events.failing();
+    let found = hitches(rig, &state, now, only, audit.as_deref());
+    let may = |tool: &str, device: Option<&str>| call.core.may(tool, device);
+    let next = found.iter().find_map(|h| h.next(&may));
+    Ok(report(rig, &state, now, only, &found, next))
 }
 
-/// The state as an answer of bounded size.
-pub(crate) fn report(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>) -> Answer {
+/// What isn't ready, as a line and as facts.
+fn readiness(found: &[Hitch], only: Option<&str>) -> (String, Vec<String>) {
+    const SHOWN: usize = 4;
+    let mut what: Vec<String> = found.iter().take(SHOWN).map(|h| h.what.clone()).collect();
+    if found.len() > SHOWN {
+        what.push(format!("and {} more", found.len() - SHOWN));
+    }
+    let line = match (what.as_slice(), only) {
+        ([], None) => "Everything is ready.".to_owned(),
+        ([], Some(stage)) => format!("{stage} is ready."),
+        (some, _) => format!("NOT READY: {}.", some.join("; ")),
+    };
+    (line, what)
+}
+
+/// The state as an answer of bounded size; `found` is what isn't ready, `next` the step that leads on.
+pub(crate) fn report(
+    rig: &Rig,
+    state: &Snapshot,
+    now: Time,
+    only: Option<&str>,
+    found: &[Hitch],
+    next: Option<&str>,
+) -> Answer {
     let stages: Vec<&StageStatus> =
         state.stages.iter().filter(|s| only.is_none_or(|o| s.stage.as_str() == o)).collect();
     let mut lines = Vec::new();
@@ -54,10 +81,15 @@ pub(crate) fn report(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>)
         .with("jobs", running)
         .with("control", "anybody")
         .with("queued", state.queued)
-        .with("cameras", cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>());
+        .with("cameras", cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>())
+        .with("ready", found.is_empty());
+    let (line, what) = readiness(found, only);
+    if !what.is_empty() {
+        answer = answer.with("not_ready", what);
+    }
     // As many stages as fit; the others are named with the argument that shows them.
     let mut shown: Vec<Value> = Vec::new();
-    let mut bytes = Value::Object(answer.data.clone()).to_string().len() + 160;
+    let mut bytes = Value::Object(answer.data.clone()).to_string().len() + 160 + next.map_or(0, str::len);
     for status in &stages {
         let Some(stage) = rig.stage(status.stage.as_str()) else { continue };
         let one = stage_json(status, stage, rig, now);
@@ -68,50 +100,18 @@ pub(crate) fn report(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>)
         shown.push(one);
     }
     let truncated = shown.len() < stages.len();
-    match next(rig, &stages) {
-        Advice::Tool(tool, say) => answer = answer.next(tool, say),
-        Advice::Say(text) => lines.push(text),
-    }
     if truncated {
         let (n, total) = (shown.len(), stages.len());
         lines.truncate(n);
         lines.push(format!("These are {n} of {total} stages; get_state {{\"stage\": …}} shows another."));
         answer = answer.with("total_stages", total);
     }
+    lines.push(line);
     answer.text = lines.join("\n");
-    answer.with("stages", shown).with("truncated", truncated)
-}
-
-/// What the state suggests.
-enum Advice {
-    Tool(&'static str, String),
-    Say(String),
-}
-
-fn next(rig: &Rig, stages: &[&StageStatus]) -> Advice {
-    for s in stages {
-        let homed = s.axes.iter().all(|a| a.position.is_some() && a.trust > crate::model::Trust::Unknown);
-        if s.fault.is_some() || s.activity == crate::model::Activity::Offline {
-            return Advice::Tool("diagnose", format!("diagnose {{}} says what {} needs", s.stage));
-        }
-        match s.stopped_by {
-            Some(StopBy::Person) => {
-                return Advice::Say(format!("A person stopped {}; ask them to release it.", s.stage));
-            }
-            Some(_) => {
-                let say = format!("clear_fault {{\"device\": \"{}\"}} when it is safe to go on", s.stage);
-                return Advice::Tool("clear_fault", say);
-            }
-            None => {}
-        }
-        if !homed && !s.activity.is_motion() && s.activity != crate::model::Activity::Connecting {
-            if rig.stage(s.stage.as_str()).is_some_and(|c| c.home == Homing::Never) {
-                return Advice::Say(format!("Ask the person at the rig to declare where {} stands.", s.stage));
-            }
-            return Advice::Tool("home", format!("home {{\"stage\": \"{}\"}} once its way is free", s.stage));
-        }
+    if let Some(say) = next {
+        answer = answer.or_say(say);
     }
-    Advice::Say("Everything is ready.".into())
+    answer.with("stages", shown).with("truncated", truncated)
 }
 
 fn fault_json(f: &Fault) -> Value {

@@ -16,6 +16,18 @@ pub(crate) fn sentence(text: &str) -> String {
     if text.is_empty() || bare.ends_with(['?', '!', '…']) { bare.to_owned() } else { format!("{bare}.") }
 }
 
+/// JSON as people write it, with a space after `:` and `,`, in one line.
+pub(crate) fn spaced(value: &Value) -> String {
+    match value {
+        Value::Object(m) => {
+            let inner: Vec<String> = m.iter().map(|(k, v)| format!("{}: {}", json!(k), spaced(v))).collect();
+            format!("{{{}}}", inner.join(", "))
+        }
+        Value::Array(a) => format!("[{}]", a.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
 /// A position in the axis's unit and, if that is another one, in the unit that the call spoke:
 /// `12.5 mm (12500 um)`.
 pub(crate) fn both(position: Position, own: Unit, asked: Option<Unit>) -> String {
