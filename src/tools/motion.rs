@@ -337,7 +337,7 @@ pub(crate) async fn home(call: Call) -> Outcome {
         return Err(wrong("axes", &format!("stage {} has no axis {other:?}; allowed: {}", stage.id, known.join(", "))));
     }
     if stage.home == Homing::Never {
-        let what = format!("Stage {} has no homing; a person declares its positions.", stage.id);
+        let what = format!("Stage {} has no homing: its rig file says home = \"never\".", stage.id);
         return Err(ToolError::from(crate::model::RigError::new(Code::Unsupported, what).on(&stage.id)));
     }
     let order = Home { stage: stage.id.clone(), axes: named.iter().map(|n| Name::new(n)).collect() };
