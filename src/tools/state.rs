@@ -1,9 +1,13 @@
 //! Tools that read: `get_state`, `diagnose`, `list_events`, `whoami`. None touches the wire.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Outcome};
-use super::call::{Call, RigPart};
+use super::args::cut;
+use super::call::{Call, Live, RigPart};
 use super::readiness::{Hitch, hitches};
 use super::schema::{Object, Schema, choice, integer_in, stage, text};
 use super::words;
@@ -170,6 +174,20 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
                 .with("problems", problems.as_str())
                 .with("devices", json!([])));
         }
+        RigPart::Closed { file, code, what } => {
+            let path = path_words(file.as_deref());
+            let text = format!(
+                "The rig file{path} is good, but its rig could not be opened, so nothing can move: [{code}] {} Next: ask the \
+                 person at the rig to mend that and to start the server again.",
+                words::sentence(what)
+            );
+            return Ok(Answer::ok(text)
+                .with("rig_file", "good")
+                .with("rig_path", path_json(file.as_deref()))
+                .with("code", code.text())
+                .with("problems", what.as_str())
+                .with("devices", json!([])));
+        }
     };
     let (rig, state) = (live.handle.rig(), live.handle.snapshot());
     let may_clear = call.core.may("clear_fault", None);
@@ -201,9 +219,19 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
         lines.push("No device has reported yet; call diagnose {} again in a second.".into());
     }
     if let Some(why) = live.events.failing() {
-        lines.push(format!("The audit log can't be written, so nothing may move: {why}"));
+        lines.push(format!("The audit log can't be written, so nothing may move: {}", words::sentence(&why)));
     }
-    Ok(Answer::ok(lines.join("\n")).with("rig_file", "good").with("devices", devices))
+    let file = rig.file.as_deref();
+    lines.push(format!("The rig file{} is good.", path_words(file)));
+    Ok(Answer::ok(lines.join("\n")).with("rig_file", "good").with("rig_path", path_json(file)).with("devices", devices))
+}
+
+fn path_words(file: Option<&Path>) -> String {
+    file.map_or(" of the demonstration".into(), |f| format!(" {}", f.display()))
+}
+
+fn path_json(file: Option<&Path>) -> Value {
+    json!(file.map(|f| f.display().to_string()))
 }
 
 struct Device<'a> {
@@ -233,12 +261,12 @@ fn device(
     let port = if link.port.is_empty() { "no port found" } else { link.port.as_str() };
     let mut line = format!("{} {} ({}) on {port}, {open}; {who}.", d.kind, d.name, d.driver);
     if let Some(f) = fault {
-        line.push_str(&format!(" Fault [{}] {}", f.code, f.what));
+        line.push_str(&format!(" Fault [{}] {}", f.code, words::sentence(&f.what)));
     } else if let Some(e) = &link.last_error {
-        line.push_str(&format!(" Last error: {e}."));
+        line.push_str(&format!(" Last error: {}", words::sentence(e)));
     }
     for note in identity.iter().flat_map(|i| &i.notes) {
-        line.push_str(&format!(" Note: {note}"));
+        line.push_str(&format!(" Note: {}", words::sentence(note)));
     }
     line.push_str(&format!(" {to_do}"));
     lines.push(line);
@@ -303,14 +331,26 @@ pub(crate) async fn list_events(call: Call) -> Outcome {
             format!("{} {}{device}: {}", e.t, e.kind, e.what)
         })
         .collect();
-    let text = match rows.len() {
-        0 if filter == EventFilter::default() => "No event yet.".to_owned(),
-        0 => "No such event.".to_owned(),
-        n => format!("{n} of {total} events, newest first.{}\n{}", more(offset, n, total), lines.join("\n")),
+    let text = match (rows.len(), &filter.kind) {
+        (0, None) if filter == EventFilter::default() => "No event yet.".to_owned(),
+        (0, Some(kind)) => format!("No such event of kind {:?}; {}.", cut(kind), kinds(live)),
+        (0, _) => "No such event.".to_owned(),
+        (n, _) => format!("{n} of {total} events, newest first.{}\n{}", more(offset, n, total), lines.join("\n")),
     };
     let answer = Answer::ok(text);
     let answer = if rows.is_empty() { answer.next("list_events", "list_events {} for all there are") } else { answer };
     Ok(paged(answer, "events", rows, offset, total))
+}
+
+/// The kinds of events that were logged, in words.
+fn kinds(live: &Live) -> String {
+    const SEARCHED: usize = 5_000;
+    let (events, _) = live.events.recent(&EventFilter::default(), 0, SEARCHED);
+    let kinds: BTreeSet<&str> = events.iter().map(|e| e.kind.as_str()).collect();
+    match kinds.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => "there is none yet of any".into(),
+        some => format!("there are {}", some.join(", ")),
+    }
 }
 
 /// Offset and limit of a paged call.

@@ -240,7 +240,10 @@ pub(crate) async fn clear_fault(call: Call) -> Outcome {
     if let (Some(status), Some(stage)) = (state.stage(device.as_str()), rig.stage(device.as_str())) {
         let lost = status.axes.iter().any(|a| a.trust == Trust::Unknown);
         answer.text = format!("{device} is released. {}", words::stage_line(status, stage));
-        if lost {
+        if status.activity == Activity::Connecting {
+            answer.text.push_str(" It is still being identified.");
+            answer = answer.next("get_state", "call get_state {} in 2 s");
+        } else if lost {
             answer.text.push_str(" Its position is not known.");
             answer = answer.next("home", format!("home {{\"stage\": \"{device}\"}} once its way is free"));
         }

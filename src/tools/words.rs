@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::config::{Rig, Stage};
-use crate::model::{AxisReading, AxisStatus, CameraSettings, CameraStatus, StageStatus, StopBy, Time};
+use crate::model::{AxisReading, AxisStatus, CameraSettings, CameraStatus, Epoch, Moved, StageStatus, StopBy, Time};
 use crate::units::{Position, Unit, plain, rounded};
 
 /// A text as a sentence that ends once, whoever wrote it.
@@ -14,6 +14,12 @@ pub(crate) fn sentence(text: &str) -> String {
     let bare = text.trim_end_matches(['.', ' ']);
     // An abbreviation mark or a closing bracket or quote doesn't end a sentence; `?` and `!` do.
     if text.is_empty() || bare.ends_with(['?', '!', '…']) { bare.to_owned() } else { format!("{bare}.") }
+}
+
+/// Whether something moved, and the number of the state after it: `Moved: yes. state_epoch is 43 now.`
+pub(crate) fn moved_line(moved: Moved, epoch: Option<Epoch>) -> String {
+    let epoch = epoch.map_or(String::new(), |e| format!(" state_epoch is {} now.", e.0));
+    format!("Moved: {moved}.{epoch}")
 }
 
 /// JSON as people write it, with a space after `:` and `,`, in one line.
@@ -143,7 +149,15 @@ pub(crate) fn camera_line(status: &CameraStatus) -> String {
     };
     let mut line = format!("{} {state}", status.camera);
     if let Some(s) = &status.settings {
-        line.push_str(&format!(": exposure {} ms, gain {}", plain(s.exposure_ms), plain(s.gain)));
+        line.push_str(&format!(": exposure {} ms, gain {}, {} bits", plain(s.exposure_ms), plain(s.gain), s.bits));
+        let [x, y, width, height] = s.roi;
+        if s.roi != [0, 0, s.sensor[0], s.sensor[1]] {
+            let [w, h] = s.sensor;
+            line.push_str(&format!(", ROI x {x}, y {y}, {width} × {height} of {w} × {h} pixels"));
+        }
+        if s.binning != 1 {
+            line.push_str(&format!(", binning {}", s.binning));
+        }
     }
     if let Some(f) = &status.fault {
         line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim().trim_end_matches('.')));
@@ -181,6 +195,16 @@ mod tests {
         assert_eq!(number(Some(12.000_000_01)).to_string(), "12");
         assert_eq!(number(Some(0.1 + 0.2)).to_string(), "0.3");
         assert_eq!(number(Some(-0.0)).to_string(), "0");
+    }
+
+    #[test]
+    fn a_cameras_settings_that_cut_or_bin_the_picture_are_told() {
+        let mut cam = super::super::testing::state().cameras.remove(0);
+        assert_eq!(camera_line(&cam), "cam is ready: exposure 20 ms, gain 1, 12 bits.");
+        let s = cam.settings.as_mut().unwrap();
+        (s.roi, s.binning) = ([1, 0, 2, 2], 2);
+        let line = camera_line(&cam);
+        assert!(line.ends_with("ROI x 1, y 0, 2 × 2 of 3 × 2 pixels, binning 2."), "{line}");
     }
 
     #[test]
