@@ -275,8 +275,12 @@ impl Span {
     }
 }
 
-/// Writes a number for people: up to six decimals, no trailing zeros, never an exponent.
+/// Writes a number for people: up to six decimals, no trailing zeros, no exponent up to 10^15. Larger ones are
+/// somebody's mistake and are shown so that it can be recognised, not read digit by digit: `1e300`. Not for wires.
 pub fn plain(value: f64) -> String {
+    if value.abs() > 1e15 {
+        return format!("{value:e}");
+    }
     let mut s = format!("{value:.6}");
     if s.contains('.') {
         s.truncate(s.trim_end_matches('0').trim_end_matches('.').len());
@@ -320,11 +324,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_for_people_never_have_exponents() {
+    fn numbers_for_people_have_no_exponents_unless_nobody_could_read_them() {
         assert_eq!(plain(1e-7), "0");
         assert_eq!(plain(-0.0), "0");
         assert_eq!(plain(12.5), "12.5");
         assert_eq!(plain(1e15), "1000000000000000");
         assert_eq!(plain(100.0), "100");
+        assert_eq!((plain(1e300), plain(-2.5e20)), ("1e300".into(), "-2.5e20".into()));
     }
 }

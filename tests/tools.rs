@@ -138,7 +138,7 @@ async fn a_long_move_becomes_a_job_and_get_job_answers_as_the_move_would_have() 
     assert_eq!(done["axes"]["x"]["target"], 20);
     assert!(done.get("result").is_none());
     let (what, _) = desk.refused("get_job", json!({ "job_id": "job-999" })).await;
-    assert!(what.starts_with("[not_found]") && what.contains("get_state"), "{what}");
+    assert!(what.starts_with("[not_found]") && what.contains(job.as_str().unwrap()), "{what}");
     let cancelled = desk.ok("cancel_job", json!({ "job_id": job })).await;
     assert_eq!(cancelled["cancelled"], false);
 }
@@ -402,5 +402,161 @@ async fn a_call_under_way_when_the_server_shuts_down_is_answered() {
         text(&result).starts_with("[stopped]") || text(&result).starts_with("[shutting_down]"),
         "{}",
         text(&result)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_before_the_stage_is_identified_claims_nothing() {
+    let mut lab = Lab::demo(1);
+    lab.fault(hw_sim::Fault::Delay { ms: 60_000 });
+    let desk = Desk::new(lab).await;
+    wait_until("a first state", || !desk.handle.snapshot().stages.is_empty()).await;
+    let state = text(&desk.call("get_state", json!({})).await);
+    assert!(state.contains("NOT READY: scope is still being identified"), "{state}");
+    assert!(state.contains("Next: call get_state {} again in 2 s"), "{state}");
+    let (what, data) = desk.refused("stop", json!({})).await;
+    assert!(!what.contains("confirmed by readback"), "{what}");
+    assert_eq!((&data["standstill"], &data["moved"]), (&json!(false), &json!("unknown")));
+    let (what, _) = desk.refused("home", json!({})).await;
+    // The bench's time runs fast: by now the controller may have been given up as silent.
+    if desk.handle.snapshot().stages[0].activity == steadyhand::model::Activity::Connecting {
+        assert!(what.contains("Next: call get_state {} in 2 s"), "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_state_says_ready_when_it_is_and_what_to_do_when_it_is_not() {
+    let mut lab = Lab::demo(1);
+    lab.online();
+    let desk = Desk::new(lab).await;
+    let state = desk.call("get_state", json!({})).await;
+    assert!(
+        text(&state).contains("scope is not referenced (x, y, z). Next: home {\"stage\": \"scope\"}"),
+        "{}",
+        text(&state)
+    );
+    assert_eq!(state.structured_content.unwrap()["ready"], false);
+    desk.ok("home", json!({})).await;
+    let state = text(&desk.call("get_state", json!({})).await);
+    assert!(state.ends_with("Everything is ready."), "{state}");
+    let begun = desk.ok("move_to", json!({ "targets": { "x": 15 }, "unit": "mm", "wait_s": 0 })).await;
+    wait_until("the stage moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+    let state = text(&desk.call("get_state", json!({})).await);
+    let next = format!("get_job {{\"job_id\": {}", begun["job_id"]);
+    assert!(state.contains("NOT READY: scope is moving") && state.contains(&next), "{state}");
+    desk.ok("stop", json!({})).await;
+    let state = text(&desk.call("get_state", json!({})).await);
+    assert!(
+        state.contains("stopped by a stop call") && state.contains("Next: clear_fault {\"device\": \"scope\"}"),
+        "{state}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_next_step_names_is_there() {
+    let desk = Desk::new(homed()).await;
+    let (what, _) = desk.refused("get_job", json!({ "job_id": "job-999" })).await;
+    assert!(what.contains("There is no job-999: no job was begun") || what.contains("there are job-"), "{what}");
+    let begun = desk.ok("move_to", json!({ "targets": { "x": 70 }, "unit": "mm" })).await;
+    assert!(begun["axes"]["x"].is_object());
+    let (what, _) = desk.refused("get_job", json!({ "job_id": "job-999" })).await;
+    let id = what.split("Next: call get_job ").nth(1).and_then(|n| n.split(" for").next()).expect(&what);
+    desk.ok("get_job", serde_json::from_str(id).unwrap()).await;
+    let unknown = desk.client.call_tool(CallToolRequestParams::new("move_too")).await.unwrap_err();
+    assert!(unknown.to_string().contains("did you mean move_to?"), "{unknown}");
+    let (what, _) = desk.refused("set_camera", json!({ "gain": 1000 })).await;
+    assert!(what.starts_with("[invalid_argument] Camera cam: gain must be 1 to 16. Moved: no."), "{what}");
+    let events = text(&desk.call("list_events", json!({ "kind": "nonsense" })).await);
+    assert!(events.contains("No such event of kind \"nonsense\""), "{events}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn go_back_before_any_move_leads_to_where_it_stands() {
+    let mut lab = Lab::demo(1);
+    lab.online();
+    let desk = Desk::new(lab).await;
+    let (what, _) = desk.refused("go_back", json!({})).await;
+    assert!(what.starts_with("[not_found]") && what.contains("Next: call get_state {}"), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_is_seen_by_default_and_says_what_moved() {
+    let desk = Desk::new(homed()).await;
+    desk.ok("move_to", json!({ "targets": { "x": 30, "y": 20 }, "unit": "mm" })).await;
+    let seen = desk.call("acquire_image", json!({})).await;
+    assert!(matches!(&seen.content[1], ContentBlock::Image(_)));
+    let epoch = seen.structured_content.clone().unwrap()["state_epoch"].clone();
+    let told = text(&seen);
+    assert!(told.contains(&format!("Moved: no. state_epoch is {epoch} now.")), "{told}");
+    assert!(told.contains("compare focus scores at one place, light and binning only"), "{told}");
+    for arguments in
+        [json!({ "preview": false }), json!({ "x_center": 35000, "y_center": 25000, "size_x": 50, "size_y": 40 })]
+    {
+        let unseen = desk.call("acquire_image", arguments).await;
+        assert_eq!(unseen.content.len(), 1);
+        assert!(text(&unseen).contains("pass preview: true to see it here"), "{}", text(&unseen));
+    }
+    let region = json!({ "x_center": 30000, "y_center": 25000, "size_x": 50, "size_y": 40, "preview": true });
+    let seen = desk.call("acquire_image", region).await;
+    assert!(text(&seen).contains("Moved: yes. state_epoch is") && seen.content.len() == 2, "{}", text(&seen));
+    let listed = text(&desk.call("list_images", json!({})).await);
+    assert!(listed.lines().nth(1).unwrap().contains("at scope.x 30 mm, scope.y 25 mm"), "{listed}");
+    desk.ok("set_camera", json!({ "binning": 2 })).await;
+    let state = text(&desk.call("get_state", json!({})).await);
+    assert!(state.contains("binning 2"), "{state}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_axis_that_stayed_is_not_told_as_moved() {
+    let desk = Desk::new(homed()).await;
+    desk.ok("move_to", json!({ "targets": { "x": 30, "y": 20 }, "unit": "mm" })).await;
+    desk.ok("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+    let back = text(&desk.call("go_back", json!({})).await);
+    assert!(back.contains("x from 40 mm to 30 mm") && !back.contains(", y from"), "{back}");
+    let micro =
+        desk.ok("move_by", json!({ "offsets": { "x": 100 }, "unit": "µm", "from_epoch": desk.epoch().await })).await;
+    assert_eq!(micro["moved"], "yes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cable_pulled_in_motion_says_that_no_stop_can_reach_the_axis() {
+    let desk = Desk::new(homed()).await;
+    let call = desk.call("move_to", json!({ "targets": { "x": 15 }, "unit": "mm" }));
+    let pull = async {
+        wait_until("the stage moves", || desk.handle.snapshot().stages[0].activity.is_motion()).await;
+        desk.lab.lock().fault(hw_sim::Fault::Unplug);
+    };
+    let (result, ()) = tokio::join!(call, pull);
+    let told = text(&result);
+    assert!(
+        told.contains("Moved: unknown. Next: scope MAY STILL MOVE, and no stop can reach it: ask the person"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_rig_file_is_not_blamed_for_a_folder_that_cannot_be_written() {
+    let what = "Could not make /data/rig: Permission denied (os error 13). Allow this user to write there.";
+    let face = Face::new(Parts {
+        rig: RigPart::Closed {
+            file: Some("/home/me/rig.toml".into()),
+            code: steadyhand::model::Code::StorageFailed,
+            what: what.into(),
+        },
+        policy: Policy::default(),
+        request_timeout: Duration::from_secs(30),
+        shutting_down: CancellationToken::new(),
+    });
+    let client = connect(&face).await;
+    let told = call(&client, "diagnose", json!({})).await;
+    let data = told.structured_content.clone().unwrap();
+    assert!(text(&told).starts_with("The rig file /home/me/rig.toml is good, but"), "{}", text(&told));
+    assert!(text(&told).contains(what) && !text(&told).contains("bad_rig_file"), "{}", text(&told));
+    assert_eq!((&data["rig_file"], &data["code"]), (&json!("good"), &json!("storage_failed")));
+    let refused = call(&client, "move_to", json!({})).await;
+    assert!(
+        text(&refused).starts_with("[storage_failed]") && text(&refused).contains("/data/rig"),
+        "{}",
+        text(&refused)
     );
 }

@@ -106,7 +106,9 @@ impl CameraUnit {
             }
             CameraEvent::Failed { code, what } => {
                 let error = self.error(code, &what);
-                self.notes.push(("fault", format!("[{code}] {what}")));
+                // A setting that it can't have is the caller's mistake, not its fault.
+                let kind = if code == Code::InvalidArgument { "refused" } else { "fault" };
+                self.notes.push((kind, format!("[{code}] {what}")));
                 self.fail(error);
             }
         }

@@ -79,10 +79,11 @@ pub(super) fn run(args: &ServeArgs) -> ExitCode {
 
 /// Serves a rig on standard input and output until the end of either, or a signal.
 pub(super) fn host(rig: Result<Rig, Problems>, options: &Options) -> ExitCode {
-    let rig = rig.map_err(|problems| problems.render_plain()).and_then(|rig| {
+    let bad = |problems: Problems| Box::new(RigPart::Bad { problems: problems.render_plain() });
+    let rig = rig.map_err(bad).and_then(|rig| {
         let store = Store::open(&rig, options.data_dir.as_deref()).map_err(|error| {
             say(io::stderr(), &format!("error: {error}"));
-            error.to_string()
+            Box::new(closed(rig.file.clone(), error))
         })?;
         Ok((rig, store))
     });
@@ -129,11 +130,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 impl Running {
     /// Opens a rig; or, where the file is wrong or the rig can't be opened, the tools that say why. Must be called on a
     /// runtime.
-    pub(super) fn open(rig: Result<(Rig, Store), String>, options: &Options) -> Running {
+    pub(super) fn open(rig: Result<(Rig, Store), Box<RigPart>>, options: &Options) -> Running {
         let opened = rig.and_then(|(rig, store)| {
+            let file = rig.file.clone();
             live(rig, store).map_err(|error| {
                 tracing::error!("the rig can't be opened: {error}");
-                error.to_string()
+                Box::new(closed(file, error))
             })
         });
         match opened {
@@ -147,10 +149,10 @@ impl Running {
                 let face = face(RigPart::Live(live), options, &ending);
                 Running { face, ending, live: Some((handle, events)) }
             }
-            Err(problems) => {
+            Err(part) => {
                 tracing::warn!("nothing was opened; clients find `diagnose` alone, which says why");
                 let ending = Ending::new(|| ());
-                let face = face(RigPart::Bad { problems }, options, &ending);
+                let face = face(*part, options, &ending);
                 Running { face, ending, live: None }
             }
         }
@@ -195,6 +197,11 @@ impl Running {
             tracing::warn!("the last lines of the audit log may be missing");
         }
     }
+}
+
+/// A good rig file whose rig can't be opened.
+fn closed(file: Option<PathBuf>, error: RigError) -> RigPart {
+    RigPart::Closed { file, code: error.code, what: error.what }
 }
 
 fn face(rig: RigPart, options: &Options, ending: &Ending) -> Face {

@@ -40,6 +40,8 @@ pub(super) fn device(sink: &mut Sink<'_>, s: &mut Section<'_>, drivers: &[&str],
 
 /// Checks names and links across all devices.
 pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[LinkDraft]) {
+    // Whose link can't be had may be the one that should use a link that nobody uses.
+    let mut astray = devices.iter().any(|d| d.link.is_none());
     for (i, device) in devices.iter().enumerate() {
         let earlier = &devices[..i];
         if let Some(id) = &device.id
@@ -51,6 +53,7 @@ pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[Link
         }
         let Some((link, at)) = &device.link else { continue };
         if !links.iter().any(|l| l.id.as_ref() == Some(link)) {
+            astray = true;
             if links.iter().all(|l| l.id.is_some()) {
                 let names: Vec<&str> = links.iter().filter_map(|l| l.id.as_ref()).map(Name::as_str).collect();
                 let remedy = match names.as_slice() {
@@ -69,9 +72,10 @@ pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[Link
                 sink.line(first)
             );
             sink.say(at.clone(), message, "give each device a [[link]] of its own");
+            astray = true;
         }
     }
-    if devices.iter().any(|d| d.link.is_none()) {
+    if astray {
         return;
     }
     for link in links {

@@ -22,6 +22,7 @@ use std::path::Path;
 
 pub use find::{NotFound, find};
 pub use problem::{Place, Problem, Problems};
+pub(crate) use reader::nearest;
 pub use rig::*;
 
 /// The largest rig file, in bytes.
@@ -36,12 +37,15 @@ pub struct KnownDrivers {
     pub cameras: &'static [&'static str],
 }
 
-/// Reads and checks a rig file. Nothing is opened but the file itself.
+/// Reads and checks a rig file. Nothing is opened but the file itself. The rig and the problems name it by its
+/// absolute path.
 ///
 /// # Errors
 /// Everything that is wrong with it: it is missing, a folder, unreadable, larger than [`MAX_BYTES`] or not
 /// UTF-8 (one problem without a place), or what [`parse`] finds.
 pub fn load(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
+    // Whoever reads of the file may stand in another folder.
+    let path = &std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let unreadable = |message: String, remedy: &str| Problems::unreadable(path, message, remedy);
     let failed = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => {

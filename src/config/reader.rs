@@ -298,15 +298,21 @@ fn kind(value: &DeValue<'_>) -> &'static str {
 
 /// The remedy for a word that is none of `words`.
 pub(super) fn choice<'w>(wrong: &str, words: impl Iterator<Item = &'w str> + Clone) -> String {
-    let all: Vec<String> = words.clone().map(|w| format!("{w:?}")).collect();
+    let mut all: Vec<String> = Vec::new();
+    for word in words.clone().map(|w| format!("{w:?}")) {
+        if !all.contains(&word) {
+            all.push(word);
+        }
+    }
     match nearest(wrong, words) {
         Some(word) => format!("did you mean {word:?}? Known: {}", all.join(", ")),
+        None if all.len() == 1 => format!("write {}", all[0]),
         None => format!("write one of {}", all.join(", ")),
     }
 }
 
 /// The word that was probably meant, if one is near enough or only longer.
-pub(super) fn nearest<'w>(wrong: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+pub(crate) fn nearest<'w>(wrong: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     if wrong.len() > 64 {
         return None;
     }

@@ -53,7 +53,7 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &[&str], others: &[&str
     let home = s.need(
         sink,
         "home",
-        "write home = { order = [\"z\", \"x\", \"y\"] } if the controller can home, else home = \"never\"",
+        "write in which order the controller homes its axes: home = { order = [\"z\", \"x\", \"y\"] }",
     );
     let axes_field = s.need(sink, "axes", "describe each axis in a section [stage.axes.x]");
     s.finish(sink, &[]);
@@ -95,11 +95,13 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &[&str], others: &[&str
     let order_against = if all_named { Some(names.as_slice()) } else { None };
     let home = home.and_then(|f| homing(sink, &f, order_against));
     if home == Some(Homing::Never) {
-        for (trust, at) in trusts {
-            if trust == Trust::Referenced {
-                let message = "`trust` = \"referenced\" can never be reached: this stage never homes";
-                sink.say(at, message, "write trust = \"assumed\", or say how it homes: home = { order = [...] }");
-            }
+        // Nothing but homing makes a position trusted here: an axis that asks for more could never move.
+        for (trust, at) in trusts.into_iter().filter(|(trust, _)| *trust > Trust::Unknown) {
+            let message = format!(
+                "`trust` = \"{trust}\" can never be reached with home = \"never\": in this version only homing makes a \
+                 position trusted"
+            );
+            sink.say(at, message, "let the controller home: home = { order = [...] } and trust = \"referenced\"");
         }
     }
     let axes: Option<Vec<Axis>> = axes.into_iter().collect();
@@ -130,11 +132,16 @@ fn axis_name(sink: &mut Sink<'_>, at: Range<usize>, name: &str) -> Option<Name> 
 
 fn homing(sink: &mut Sink<'_>, field: &Field<'_>, axes: Option<&[Name]>) -> Option<Homing> {
     if !field.is_table() {
-        return field.one_of(sink, &[("never", Homing::Never)]);
+        let text = field.string(sink)?;
+        if text == "never" {
+            return Some(Homing::Never);
+        }
+        let remedy = "write in which order the controller homes its axes: home = { order = [\"z\", \"x\", \"y\"] }";
+        return field.bad(sink, format!("`home` can't be {}", quoted(text)), remedy);
     }
     let mut s = field.section(sink, "`home`".into())?;
     if let Some(ask) = s.get("ask") {
-        let remedy = "remove `ask`, or write home = \"never\" if the stage must not home by itself";
+        let remedy = "remove `ask`; whoever may call the tool `home` lets the stage home";
         sink.say(ask.span(), "asking a person before homing is not available in this version", remedy);
     }
     // Homing is a search: a second is too short for any, an hour would hide a jam.
@@ -220,20 +227,14 @@ fn axis(
     let tolerance = s
         .need(sink, "tolerance", "write how near to a target it must come to rest, in its unit; there is no default")
         .and_then(|f| positive(sink, &f, unit, length));
-    let trust = s
-        .need(
-            sink,
-            "trust",
-            "write what an absolute move needs: \"referenced\" (homed), \"restored\", \"assumed\" or \"unknown\"",
-        )
-        .and_then(|f| {
-            let levels = [Trust::Referenced, Trust::Restored, Trust::Assumed, Trust::Unknown];
-            let names = levels.map(|t| t.to_string());
-            let words: Vec<(&str, Trust)> = names.iter().map(String::as_str).zip(levels).collect();
-            let trust = f.one_of(sink, &words)?;
-            trusts.push((trust, f.span()));
-            Some(trust)
-        });
+    let trust = s.need(sink, "trust", "write trust = \"referenced\": the axis moves once it is homed").and_then(|f| {
+        let levels = [Trust::Referenced, Trust::Restored, Trust::Assumed, Trust::Unknown];
+        let names = levels.map(|t| t.to_string());
+        let words: Vec<(&str, Trust)> = names.iter().map(String::as_str).zip(levels).collect();
+        let trust = f.one_of(sink, &words)?;
+        trusts.push((trust, f.span()));
+        Some(trust)
+    });
     let direction = [("+", 1.0), ("-", -1.0)];
     let toward_sample = s.get("toward_sample").map(|f| f.one_of(sink, &direction));
     let approach = approach(sink, &mut s, unit, length);

@@ -202,19 +202,30 @@ fn devices_name_a_driver_and_a_link_of_their_own() {
     ]);
     let dangling = spoiled("link = \"cam-port\"", "link = \"cam-prot\"");
     let lines: Vec<_> = dangling.list.iter().map(Problem::line).collect();
-    assert_eq!(lines, [Some(9), Some(48)], "{dangling}");
-    assert!(dangling.list[0].message.contains("no device uses the link \"cam-port\""), "{dangling}");
-    assert!(dangling.list[1].remedy.contains("did you mean \"cam-port\"?"), "{dangling}");
+    assert_eq!(lines, [Some(48)], "that nobody uses cam-port follows from it:\n{dangling}");
+    assert!(dangling.list[0].remedy.contains("did you mean \"cam-port\"?"), "{dangling}");
     let shared = spoiled("link = \"cam-port\"", "link = \"port\"");
-    assert!(shared.list[1].message.contains("driver simcam cannot share its link: \"port\" is used on line 14"));
+    assert_eq!(shared.list.len(), 1, "{shared}");
+    assert!(shared.list[0].message.contains("driver simcam cannot share its link: \"port\" is used on line 14"));
+}
+
+#[test]
+fn a_link_that_nobody_uses_is_told_and_a_name_is_offered_once() {
+    let extra = format!("{GOOD}[[link]]\nid = \"spare\"\ntcp = \"h:1\"\n");
+    let problems = read(&extra).unwrap_err();
+    assert_eq!(problems.list.len(), 1, "{problems}");
+    assert!(problems.list[0].message.contains("no device uses the link \"spare\""), "{problems}");
+    let twice = GOOD.replacen("id = \"cam-port\"", "id = \"port\"", 1).replacen("\"cam-port\"", "\"other\"", 1);
+    let problems = read(&twice).unwrap_err();
+    assert!(problems.list.iter().any(|p| p.remedy == "write \"port\""), "{problems}");
 }
 
 #[test]
 fn homing_is_said_in_full() {
     const HOME: &str = "home = { order = [\"y\", \"x\", \"r\"] }";
     check(&[
-        (HOME, "", "[[stage]]", "`home` is missing", "home = \"never\""),
-        (HOME, "home = \"nevr\"", "", "can't be \"nevr\"", "\"never\""),
+        (HOME, "", "[[stage]]", "`home` is missing", "home = { order = "),
+        (HOME, "home = \"nevr\"", "", "can't be \"nevr\"", "home = { order = "),
         (HOME, "home = { }", "", "`order` is missing", "list all axes"),
         (HOME, "home = { order = [\"y\", \"x\"] }", "", "leaves out r", "every axis"),
         (HOME, "home = { order = [\"y\", \"x\", \"r\", \"q\"] }", "", "no axis \"q\"", "\"y\", \"x\", \"r\""),
@@ -224,17 +235,30 @@ fn homing_is_said_in_full() {
             "home = { order = [\"y\", \"x\", \"r\"], ask = \"operator\" }",
             "",
             "not available in this version",
-            "never",
+            "remove `ask`",
         ),
         (HOME, "home = { order = [\"y\", \"x\", \"r\"], timeout_s = 0 }", "", "`timeout_s` = 0 s", "from 1 to 3600 s"),
         (HOME, "home = { order = [\"y\", \"x\", \"r\"], timeout_s = 9e9 }", "", "out of range", "from 1 to 3600 s"),
     ]);
+}
+
+#[test]
+fn a_rig_that_could_never_move_does_not_load() {
+    const HOME: &str = "home = { order = [\"y\", \"x\", \"r\"] }";
     let never = GOOD.replacen(HOME, "home = \"never\"", 1);
+    // Its axes ask for referenced, assumed and unknown.
     let problems = read(&never).unwrap_err();
-    assert!(problems.list[0].message.contains("can never be reached"), "{problems}");
-    assert_eq!((problems.list.len(), problems.list[0].line()), (1, Some(23)));
-    let never = never.replacen("\"referenced\"", "\"assumed\"", 1);
-    assert_eq!(read(&never).unwrap().stages[0].home, Homing::Never);
+    let lines: Vec<_> = problems.list.iter().map(Problem::line).collect();
+    assert_eq!(lines, [Some(23), Some(32)], "{problems}");
+    for problem in &problems.list {
+        assert!(problem.message.contains("only homing makes a position trusted"), "{problem}");
+        assert!(problem.remedy.contains("home = { order = ") && !problem.remedy.contains("assumed"), "{problem}");
+        assert!(!problem.remedy.contains("unknown"), "{problem}");
+    }
+    // The bare counter is an owner's own word, and none that is advised.
+    let knowingly =
+        never.replacen("\"referenced\"", "\"unknown\"", 1).replacen("trust = \"assumed\"", "trust = \"unknown\"", 1);
+    assert_eq!(read(&knowingly).unwrap().stages[0].home, Homing::Never);
 }
 
 #[test]
@@ -265,7 +289,7 @@ fn every_limit_of_an_axis_is_there_and_makes_sense() {
         ("tolerance = 0.02", "tolerance = 0.0", "", "not greater than zero", "exact"),
         ("tolerance = 0.02", "tolerance = 50", "", "50 mm is as large as the whole travel", "less than 50 mm"),
         ("tolerance = 0.02", "tolerance = 1e-12", "", "1e-12 is smaller", "larger number"),
-        ("trust = \"referenced\"", "", Y, "`trust` is missing", "\"referenced\" (homed)"),
+        ("trust = \"referenced\"", "", Y, "`trust` is missing", "trust = \"referenced\""),
         ("trust = \"referenced\"", "trust = \"reference\"", "", "can't be", "did you mean \"referenced\"?"),
         ("holds_unpowered = true", "", Y, "`holds_unpowered` is missing", "= false if it sinks"),
         ("holds_unpowered = true", "holds_unpowered = \"no\"", "", "must be true or false, not text", "without quotes"),

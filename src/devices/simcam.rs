@@ -172,7 +172,7 @@ impl SimCam {
                 self.exposing = None;
                 let code = if e.starts_with("range") { Code::InvalidArgument } else { Code::CameraFailed };
                 if self.online || ask == Ask::Set {
-                    out.push(CameraEvent::Failed { code, what: format!("The camera refused: {e}.") });
+                    out.push(CameraEvent::Failed { code, what: refusal(e) });
                 }
                 if !self.online {
                     self.order(Ask::Get, "GET".into());
@@ -279,6 +279,27 @@ impl SimCam {
             sequence: head.sequence,
         })));
     }
+}
+
+/// A refusal of the camera in words: `range gain 1 16` is "gain must be 1 to 16".
+fn refusal(said: &str) -> String {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    match words.as_slice() {
+        ["range", "roi", least, whole] => match (size(least), size(whole)) {
+            (Some((w, h)), Some((width, height))) => {
+                format!("roi must be at least {w} × {h} pixels and lie within the sensor's {width} × {height}.")
+            }
+            _ => format!("The camera refused: {said}."),
+        },
+        ["range", key, low, high] => format!("{key} must be {low} to {high}."),
+        _ => format!("The camera refused: {said}."),
+    }
+}
+
+/// Width and height of `x,y,width,height`.
+fn size(roi: &str) -> Option<(&str, &str)> {
+    let mut parts = roi.split(',').skip(2);
+    Some((parts.next()?, parts.next()?))
 }
 
 /// `key=…` in a line of words.
@@ -403,5 +424,20 @@ impl Camera for SimCam {
 
     fn close(&mut self) {
         self.wire.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn a_refusal_is_said_in_words() {
+        assert_eq!(refusal("range gain 1 16"), "gain must be 1 to 16.");
+        assert_eq!(
+            refusal("range roi 0,0,16,16 0,0,640,480"),
+            "roi must be at least 16 × 16 pixels and lie within the sensor's 640 × 480."
+        );
+        assert_eq!(refusal("busy"), "The camera refused: busy.");
     }
 }

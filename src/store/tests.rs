@@ -19,7 +19,7 @@ fn a_rig(dir: Option<&Path>) -> Rig {
         id = "sample"
         driver = "any"
         link = "port"
-        home = "never"
+        home = { order = ["x"] }
         [stage.axes.x]
         unit = "um"
         sign = 1
@@ -27,7 +27,7 @@ fn a_rig(dir: Option<&Path>) -> Rig {
         travel = [0.0, 5000.0]
         max_speed_per_s = 500.0
         tolerance = 2.0
-        trust = "assumed"
+        trust = "referenced"
         holds_unpowered = true
     "#;
     let known = config::KnownDrivers { stages: &["any"], cameras: &[] };

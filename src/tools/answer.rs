@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
+use super::words;
 use crate::model::{Code, Epoch, Moved, Refusal, RigError};
 
 /// A tool's good answer.
@@ -17,6 +18,8 @@ pub(crate) struct Answer {
     pub(crate) picture: Option<Arc<str>>,
     /// What to do next, if this caller may.
     pub(crate) next: Option<Next>,
+    /// What to do next for a caller that may not.
+    pub(crate) otherwise: Option<String>,
     /// Whether `data` goes out as it is, without the rig's name: what EAA reads under `result`.
     pub(crate) bare: bool,
 }
@@ -25,13 +28,13 @@ impl Answer {
     /// An answer of status `ok`.
     pub(crate) fn ok(text: impl Into<String>) -> Answer {
         let data = Map::from_iter([("status".to_owned(), json!("ok")), ("moved".to_owned(), json!("no"))]);
-        Answer { text: text.into(), data, picture: None, next: None, bare: false }
+        Answer { text: text.into(), data, picture: None, next: None, otherwise: None, bare: false }
     }
 
     /// `{"result": value}` and nothing else.
     pub(crate) fn result(text: impl Into<String>, value: Value) -> Answer {
         let data = Map::from_iter([("result".to_owned(), value)]);
-        Answer { text: text.into(), data, picture: None, next: None, bare: true }
+        Answer { text: text.into(), data, picture: None, next: None, otherwise: None, bare: true }
     }
 
     /// With one more fact.
@@ -56,6 +59,12 @@ impl Answer {
         self
     }
 
+    /// With what a caller reads that may not take the next step; without its final full stop.
+    pub(crate) fn or_say(mut self, say: impl Into<String>) -> Answer {
+        self.otherwise = Some(say.into());
+        self
+    }
+
     /// With a sentence at the end of the prose.
     pub(crate) fn say(mut self, sentence: &str) -> Answer {
         self.text.push(' ');
@@ -65,10 +74,11 @@ impl Answer {
 
     /// What goes to the client; `may` tells whether it may call a tool.
     pub(crate) fn into_result(mut self, rig: &str, may: impl Fn(&str) -> bool) -> CallToolResult {
-        if let Some(next) = self.next.take().filter(|n| may(n.tool)) {
-            self.text.push_str(&format!(" Next: {}.", next.say));
+        let next = self.next.take().filter(|n| may(n.tool)).map(|n| n.say).or(self.otherwise.take());
+        if let Some(say) = next.map(|say| words::sentence(&say)) {
+            self.text = format!("{} Next: {say}", self.text.trim_end());
             if !self.bare {
-                self.data.insert("next".into(), format!("{}.", next.say).into());
+                self.data.insert("next".into(), say.into());
             }
         }
         if !self.bare {
@@ -149,17 +159,17 @@ impl ToolError {
     /// The first text block: complete in itself.
     pub(crate) fn text(&self, next: &str) -> String {
         let e = &self.error;
-        let mut text = format!("[{}] {}", e.code, e.what);
+        let mut text = format!("[{}] {}", e.code, words::sentence(&e.what));
         let mut said: Vec<&str> = Vec::new();
         for r in &e.refusals {
             if let Some(why) = r.why.as_deref().filter(|w| !said.contains(w)) {
-                text.push_str(&format!(" The owner's reason for \"{}\": {}.", r.rule, why.trim_end_matches('.')));
+                text.push_str(&format!(" The owner's reason for \"{}\": {}", r.rule, words::sentence(why)));
                 said.push(why);
             }
         }
         let allowed: Vec<&str> = e.refusals.iter().filter_map(|r| r.allowed.as_deref()).collect();
         if !allowed.is_empty() {
-            text.push_str(&format!(" Allowed: {}.", allowed.join("; ")));
+            text.push_str(&format!(" Allowed: {}", words::sentence(&allowed.join("; "))));
         }
         text.push_str(&format!(" Moved: {}. Next: {next}", e.moved));
         text

@@ -8,7 +8,8 @@
 //!   value" would move something that nobody asked for. The exceptions are [`HOUSEKEEPING`] numbers, which
 //!   shape the call and nothing else: for those, null is absent;
 //! - `stage.axis` becomes the short name of an axis of the named stage;
-//! - a whole float is a good integer.
+//! - a whole float is a good integer;
+//! - `µm` is `um`.
 //!
 //! A number in quotes is refused, and the answer says so: guessing would have to decide about `1,5` and `0x10`.
 
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 
 use super::answer::ToolError;
 use super::schema::Schema;
+use super::words;
 use crate::config::{Rig, Stage};
 use crate::model::{Code, Name};
 use crate::units::Unit;
@@ -52,6 +54,7 @@ impl Args {
             problems.extend(short_axis_names(&mut values, rig));
         }
         whole_numbers(&mut values, schema);
+        unit_names(&mut values);
         let instance = Value::Object(values);
         problems.extend(validator.iter_errors(&instance).map(|e| in_words(&e, &instance, schema)));
         problems.dedup();
@@ -225,6 +228,13 @@ fn short_axis_names(values: &mut Map<String, Value>, rig: &Rig) -> Vec<String> {
     problems
 }
 
+/// Writes a unit by its own name: `µm`, in either spelling, is `um`.
+fn unit_names(values: &mut Map<String, Value>) {
+    if let Some(unit) = values.get("unit").and_then(Value::as_str).and_then(Unit::parse) {
+        values.insert("unit".into(), unit.name().into());
+    }
+}
+
 /// Writes `128.0` as `128` where a whole number is meant.
 fn whole_numbers(values: &mut Map<String, Value>, schema: &Schema) {
     let wants_integer = |p: &Value| p.get("type").and_then(Value::as_str) == Some("integer");
@@ -260,13 +270,22 @@ fn in_words(error: &jsonschema::ValidationError<'_>, whole: &Value, schema: &Sch
             let allowed = allowed.and_then(|s| s.get("properties")).and_then(Value::as_object);
             let allowed: Vec<&str> = allowed.into_iter().flat_map(|p| p.keys().map(String::as_str)).collect();
             let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-            let unknown: Vec<String> = unexpected.iter().map(|u| cut(u)).collect();
-            format!("{name}: there is no {:?}; allowed: {allowed}.", unknown.join(", "))
+            let unknown: Vec<String> = unexpected.iter().map(|u| format!("{:?}", cut(u))).collect();
+            format!("{name}: there is no {}; allowed: {allowed}.", unknown.join(", "))
         }
         ValidationErrorKind::Required { property } => {
             let property = property.as_str().unwrap_or("an argument");
-            let about = schema["properties"].get(property).and_then(|p| p.get("description")).and_then(Value::as_str);
-            format!("{property} is missing: {}", about.unwrap_or("it is needed."))
+            let about = schema["properties"].get(property);
+            let options = about.and_then(|p| p.get("enum")).and_then(Value::as_array);
+            let options: Vec<&str> = options.into_iter().flatten().filter_map(Value::as_str).collect();
+            let about = about.and_then(|p| p.get("description")).and_then(Value::as_str);
+            match (property, options.as_slice()) {
+                (_, []) => format!("{property} is missing: {}", words::sentence(about.unwrap_or("it is needed"))),
+                ("stage" | "camera", some) => {
+                    format!("{property} is missing: the rig has several; name one of {}.", some.join(", "))
+                }
+                (_, some) => format!("{property} is missing: name one of {}.", some.join(", ")),
+            }
         }
         ValidationErrorKind::Type { kind } => {
             let wanted = match kind {
@@ -403,6 +422,43 @@ mod tests {
         assert_eq!(check(with("count", json!(3.0))).unwrap().integer("count"), Some(3));
         assert!(check(with("count", json!(3.5))).unwrap_err().contains("count is 3.5; it must be an integer"));
         assert!(check(with("count", json!(-1.0))).unwrap_err().contains("the least is 0"));
+    }
+
+    #[test]
+    fn micrometres_may_be_written_with_either_mu() {
+        for mu in ["µm", "μm", "um"] {
+            assert_eq!(check(with("unit", mu.into())).unwrap().unit().unwrap(), Unit::Um);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for_with_the_names_there_are() {
+        let mut rig = testing::rig();
+        let mut other = rig.stages[0].clone();
+        other.id = Name::new("stand");
+        rig.stages.push(other);
+        for (spec, missing) in [
+            ("home", "stage is missing: the rig has several; name one of scope, stand."),
+            ("save_position", "stage is missing: the rig has several; name one of scope, stand."),
+            ("clear_fault", "device is missing: name one of scope, stand, cam."),
+            ("check_move", "unit is missing: name one of nm, um, mm."),
+        ] {
+            let schema = (super::super::registry::find(spec).unwrap().input)(&rig);
+            let validator = jsonschema::validator_for(&Value::Object(schema.clone())).unwrap();
+            let what = Args::check(None, &schema, &validator, Some(&rig)).unwrap_err().error.what;
+            assert!(what.contains(missing), "{spec}: {what}");
+        }
+    }
+
+    #[test]
+    fn each_name_has_quotes_of_its_own() {
+        let mut given = with("foo", 1.into());
+        given["bar"] = 2.into();
+        let what = check(given).unwrap_err();
+        assert!(
+            what.contains("there is no \"bar\", \"foo\"; ") || what.contains("there is no \"foo\", \"bar\"; "),
+            "{what}"
+        );
     }
 
     #[test]

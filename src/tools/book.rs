@@ -114,6 +114,11 @@ impl Book {
         Ok(Begun::New { entry, ticket, tell })
     }
 
+    /// The jobs of all commands that are remembered.
+    pub(crate) fn jobs(&self) -> Vec<JobId> {
+        self.0.lock().iter().map(|e| e.job).collect()
+    }
+
     /// The command of that job.
     pub(crate) fn find(&self, job: JobId) -> Option<Entry> {
         self.0.lock().iter().find(|e| e.job == job).cloned()

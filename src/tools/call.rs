@@ -13,12 +13,13 @@ use super::args::Args;
 use super::book::Book;
 use super::eaa::Buffers;
 use super::presence::Present;
-use super::recovery::{self, Situation};
+use super::recovery::{self, Instead, Situation};
 use super::registry::{Built, Spec};
+use super::words;
 use crate::access::Policy;
 use crate::actor::RigHandle;
-use crate::config::{Homing, Rig};
-use crate::model::{Caller, Code, Epoch, Name, Remedy, Snapshot, StopBy};
+use crate::config::{Homing, Rig, Stage};
+use crate::model::{Activity, Caller, Code, Epoch, Name, Remedy, Snapshot, StageStatus, StopBy};
 use crate::store::{EventLog, SavedPositions, Store};
 
 /// A rig that runs, with its files.
@@ -44,6 +45,16 @@ pub enum RigPart {
         /// Every problem with its line and remedy, as text.
         problems: String,
     },
+    /// A good rig file whose rig could not be opened all the same, because a folder can't be written, for
+    /// example. Nothing was opened; `diagnose` alone is listed, and says this.
+    Closed {
+        /// The rig file; `None` for the built-in demonstration.
+        file: Option<std::path::PathBuf>,
+        /// The kind of trouble.
+        code: Code,
+        /// What happened, with paths and what a person does about it.
+        what: String,
+    },
 }
 
 /// What all calls share.
@@ -58,13 +69,31 @@ pub(crate) struct Core {
     pub(crate) buffers: Arc<Buffers>,
 }
 
+impl RigPart {
+    /// The rig that runs.
+    ///
+    /// # Errors
+    /// `bad_rig_file`, or why the rig could not be opened.
+    pub(crate) fn live(&self) -> Result<&Live, ToolError> {
+        match self {
+            RigPart::Live(live) => Ok(live),
+            RigPart::Bad { .. } => {
+                let what = "The rig file is wrong; nothing was opened, and only diagnose works.";
+                Err(ToolError::new(Code::BadRigFile, what))
+            }
+            RigPart::Closed { code, what, .. } => {
+                let what = words::sentence(what);
+                let what = format!("The rig file is good, but nothing was opened, and only diagnose works. {what}");
+                Err(ToolError::new(*code, what).next("diagnose", "call diagnose {}; it says what a person has to do"))
+            }
+        }
+    }
+}
+
 impl Core {
     /// The rig, if there is one.
     pub(crate) fn rig(&self) -> Option<&Rig> {
-        match &self.rig {
-            RigPart::Live(live) => Some(live.handle.rig()),
-            RigPart::Bad { .. } => None,
-        }
+        self.rig.live().ok().map(|live| &**live.handle.rig())
     }
 
     /// The rig's name, for results.
@@ -86,7 +115,10 @@ impl Core {
         let (RigPart::Live(live), Some(device)) = (&self.rig, device) else { return listed };
         listed
             && match tool {
-                "home" => live.handle.rig().stage(device).is_some_and(|s| matches!(s.home, Homing::Cycle { .. })),
+                "home" => {
+                    let homes = |s: &Stage| matches!(s.home, Homing::Cycle { .. });
+                    live.handle.rig().stage(device).is_some_and(homes) && takes_orders(&live.handle.snapshot(), device)
+                }
                 "clear_fault" => releasable(&live.handle.snapshot(), device),
                 _ => true,
             }
@@ -119,8 +151,22 @@ impl Core {
         });
         let device = named.or(only);
         let may = |t: &str| self.may(t, device);
-        recovery::next(error.error.code, error.next.as_deref(), &Situation { tool, device, may: &may })
+        let mut code = error.error.code;
+        if let (RigPart::Live(live), Some(device)) = (&self.rig, device) {
+            match recovery::instead(&error.error, &live.handle.snapshot(), device, tool) {
+                Some(Instead::Say(say)) => return say,
+                Some(Instead::Of(other)) => code = other,
+                None => {}
+            }
+        }
+        recovery::next(code, error.next.as_deref(), &Situation { tool, device, may: &may })
     }
+}
+
+/// Whether nothing stands against an order to a stage but its position.
+fn takes_orders(state: &Snapshot, device: &str) -> bool {
+    let free = |s: &StageStatus| s.activity == Activity::Idle && s.stopped_by.is_none() && s.fault.is_none();
+    state.stage(device).is_some_and(free)
 }
 
 /// Whether a tool may end the device's stop or fault.
@@ -161,12 +207,9 @@ impl Call {
     /// The rig that runs.
     ///
     /// # Errors
-    /// `bad_rig_file`: there is none.
+    /// As [`RigPart::live`]: there is none.
     pub(crate) fn live(&self) -> Result<&Live, ToolError> {
-        match &self.core.rig {
-            RigPart::Live(live) => Ok(live),
-            RigPart::Bad { .. } => Err(ToolError::new(Code::BadRigFile, "The rig file is wrong; nothing was opened.")),
-        }
+        self.core.rig.live()
     }
 
     /// How long this call waits before it hands back a job.

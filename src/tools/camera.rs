@@ -43,9 +43,14 @@ pub(crate) fn acquire_image_input(rig: &Rig) -> Schema {
             .may("size_y", number(&format!("Height in {u}.")))
             .may("scan_step", number(&format!("Wanted pixel size in {u}; coarser averages.")));
     }
+    let preview = if takes_regions(rig) {
+        "Send the picture along; default true, with a region false."
+    } else {
+        "Send the picture along; default true."
+    };
     object
         .may("label", text(40, "Part of the file's name."))
-        .may("preview", flag("Whether to send the picture along."))
+        .may("preview", flag(preview))
         .may("wait_s", wait_s(rig))
         .may("command_id", command_id())
         .build()
@@ -100,7 +105,10 @@ fn camera<'r>(call: &Call, rig: &'r Rig) -> Result<&'r Camera, ToolError> {
             ToolError::new(Code::NotFound, format!("This rig has no camera {:?}.", super::args::cut(name)))
         }),
         (None, [only]) => Ok(only),
-        (None, _) => Err(missing("camera", "the rig has several")),
+        (None, all) => {
+            let names: Vec<&str> = all.iter().map(|c| c.id.as_str()).collect();
+            Err(missing("camera", &format!("the rig has several; name one of {}", names.join(", "))))
+        }
     }
 }
 
@@ -120,11 +128,13 @@ pub(crate) async fn acquire_image(call: Call) -> Outcome {
         title = format!("{title} at {} {x} {u}, {} {y} {u}", scan.x, scan.y);
     }
     let stage = super::picture::stage(&rig, camera).cloned();
+    // A workflow's calls name a region and read files and arrays; everybody else wants to see it.
+    let preview = call.args.flag("preview").unwrap_or(region.is_none());
     let wish = Wish {
         camera: camera.id.clone(),
         region,
         label: call.args.text("label").map(str::to_owned),
-        preview: call.args.flag("preview").unwrap_or(rig.eaa.is_none()),
+        preview,
         caller: call.caller.client.clone(),
         call_id: call.id.clone(),
         stage: stage.clone(),

@@ -93,7 +93,7 @@ impl Buffers {
 
 /// Arguments of `get_attribute_payload`.
 pub(crate) fn payload_input(_: &Rig) -> Schema {
-    Object::new().must("name", text(64, "E.g. \"image_k\".")).build()
+    Object::new().must("name", text(64, "The attribute, such as image_k.")).build()
 }
 
 fn eaa(live: &Live) -> Result<&Eaa, ToolError> {
@@ -344,7 +344,8 @@ fn show(live: Live, eaa: Eaa, stage: Name) -> Render {
 fn set_answer(eaa: &Eaa, state: &Snapshot, moved: Moved, epoch: Option<Epoch>) -> Answer {
     let now = values(eaa, state);
     let list: Vec<Value> = now.iter().map(|v| number(*v)).collect();
-    Answer::ok(format!("Set: {}.", spoken(eaa, &now))).with("parameters", list).moved(moved).epoch(epoch)
+    let text = format!("Set: {}. {}", spoken(eaa, &now), words::moved_line(moved, epoch));
+    Answer::ok(text).with("parameters", list).moved(moved).epoch(epoch)
 }
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ use super::args::{Args, cut};
 use super::call::{Beat, Call, Core, RigPart};
 use super::presence::{self, Present};
 use super::registry::{self, Need, Spec};
-use super::stopping;
+use super::{stopping, words};
 use crate::access::{Policy, stdio_caller};
+use crate::config;
 use crate::model::{Code, Moved, RigError};
 
 /// How long clients may keep the tool list.
@@ -64,7 +65,7 @@ impl Face {
                 tokio::spawn(presence::follow(live.handle.clone(), told));
                 Some(live.handle.rig().clone())
             }
-            RigPart::Bad { .. } => None,
+            RigPart::Bad { .. } | RigPart::Closed { .. } => None,
         };
         Face(Arc::new(Core {
             tools: registry::build(rig.as_deref()),
@@ -132,10 +133,7 @@ impl Face {
             if spec.need == Need::Nothing && spec.name == "diagnose" {
                 return Ok(());
             }
-            return Err(ToolError::new(
-                Code::BadRigFile,
-                "The rig file is wrong; nothing was opened, and only diagnose works.",
-            ));
+            return self.0.rig.live().map(|_| ());
         };
         if !spec.need.of(rig) {
             let what = format!("{} isn't available: {}.", spec.name, spec.need.lacking());
@@ -153,7 +151,14 @@ impl Face {
         let rig = self.0.rig_name();
         match outcome {
             Ok(answer) => answer.into_result(rig, |t| self.0.may(t, device)),
-            Err(error) => {
+            Err(mut error) => {
+                if error.error.code == Code::StorageFailed
+                    && let RigPart::Live(live) = &self.0.rig
+                    && let Some(why) = live.events.failing().filter(|w| !error.error.what.contains(w.as_str()))
+                {
+                    // Which file, and why not.
+                    error.error.what = format!("{} {}", words::sentence(&error.error.what), words::sentence(&why));
+                }
                 let next = self.0.next(tool, &error, device);
                 tracing::info!(tool, code = error.error.code.text(), what = %error.error.what, "refused or failed");
                 let mut result = error.into_result(rig, &next);
@@ -217,7 +222,10 @@ impl ServerHandler for Face {
             stopping::at_once(&self.0, request.arguments.as_ref());
         }
         let Some(spec) = registry::find(&request.name) else {
-            return Err(ErrorData::invalid_params(format!("unknown tool: {}", cut(&request.name)), None));
+            let listed = self.listed();
+            let near = config::nearest(&request.name, listed.iter().copied());
+            let hint = near.map_or("see tools/list for those there are".into(), |n| format!("did you mean {n}?"));
+            return Err(ErrorData::invalid_params(format!("unknown tool {:?}: {hint}", cut(&request.name)), None));
         };
         let named = |key: &str| request.arguments.as_ref()?.get(key)?.as_str().map(str::to_owned);
         let device = ["stage", "device", "camera"].into_iter().find_map(named);

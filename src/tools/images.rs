@@ -13,7 +13,7 @@ use crate::config::{Raw, Rig};
 use crate::imaging;
 use crate::model::{Code, Frame};
 use crate::store::StoredImage;
-use crate::units::Unit;
+use crate::units::{Unit, plain};
 
 /// Arguments of `list_images`.
 pub(crate) fn list_images_input(_: &Rig) -> Schema {
@@ -27,7 +27,9 @@ pub(crate) fn list_images_input(_: &Rig) -> Schema {
 pub(crate) fn export_array_input(rig: &Rig) -> Schema {
     let object = Object::new().must("name", text(40, "The file's name, without ending: letters, digits, - and _."));
     let object = if rig.eaa.is_some() {
-        object.may("buffer", choice(BUFFERS, "Which buffer, or")).may("image_id", text(40, "which image."))
+        object
+            .may("buffer", choice(BUFFERS, "A buffer; give this or image_id."))
+            .may("image_id", text(40, "An image, as acquire_image named it; give this or buffer."))
     } else {
         object.must("image_id", text(40, "Which image, as acquire_image named it."))
     };
@@ -45,8 +47,7 @@ pub(crate) async fn list_images(call: Call) -> Outcome {
         0 if total == 0 => "There is no picture yet.".to_owned(),
         0 => format!("There are only {total} pictures."),
         n => {
-            let lines: Vec<String> =
-                images.iter().map(|i| format!("{} {}", i.image_id, live.store.client_path(&i.img_path))).collect();
+            let lines: Vec<String> = images.iter().map(|i| line(&live, i)).collect();
             format!("{n} of {total} pictures, newest first.{}\n{}", more(offset, n, total), lines.join("\n"))
         }
     };
@@ -61,6 +62,23 @@ pub(crate) async fn list_images(call: Call) -> Outcome {
 /// What a row shows of a picture's sidecar, by the names that it has there.
 const SHOWN: [&str; 9] =
     ["camera", "exposure_asked_at", "psize", "unit", "shape", "exposure_ms", "position_before", "label", "damaged"];
+
+/// One picture in a line: what, where taken, and its file.
+fn line(live: &Live, image: &StoredImage) -> String {
+    let place: Vec<String> = image
+        .facts
+        .get("position_before")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(axis, at)| match (at["position"].as_f64(), at["unit"].as_str()) {
+            (Some(position), Some(unit)) => format!("{axis} {} {unit}", plain(position)),
+            _ => format!("{axis} unknown"),
+        })
+        .collect();
+    let place = if place.is_empty() { String::new() } else { format!(" at {}", place.join(", ")) };
+    format!("{}{place}: {}", image.image_id, live.store.client_path(&image.img_path))
+}
 
 fn row(live: &Live, image: &StoredImage) -> Value {
     let path = |p: &std::path::Path| live.store.client_path(p);

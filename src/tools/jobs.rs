@@ -19,12 +19,12 @@ const CANCELLED: Duration = Duration::from_secs(10);
 
 /// Arguments of `get_job`.
 pub(crate) fn get_job_input(rig: &Rig) -> Schema {
-    Object::new().must("job_id", text(32, "E.g. \"job-7\".")).may("wait_s", wait_s(rig)).build()
+    Object::new().must("job_id", text(32, "The job, such as job-7.")).may("wait_s", wait_s(rig)).build()
 }
 
 /// Arguments of `cancel_job`.
 pub(crate) fn cancel_job_input(_: &Rig) -> Schema {
-    Object::new().must("job_id", text(32, "E.g. \"job-7\".")).build()
+    Object::new().must("job_id", text(32, "The job, such as job-7.")).build()
 }
 
 /// The number in `job-7`.
@@ -43,7 +43,7 @@ pub(crate) async fn get_job(call: Call) -> Outcome {
         let state = live.handle.snapshot();
         return match state.job(id) {
             Some(job) => of_status(job),
-            None => Err(unknown(id)),
+            None => Err(unknown(&call, id)),
         };
     };
     let patience = call.args.wait(Duration::ZERO);
@@ -63,9 +63,22 @@ fn ended(entry: &Entry, outcome: &Outcome) -> Outcome {
     }
 }
 
-fn unknown(id: JobId) -> ToolError {
-    let what = format!("There is no {id}; the jobs of this run that are remembered stand in get_state.");
-    ToolError::new(Code::NotFound, what).next("get_state", "call get_state {} for the jobs there are")
+/// There is no such job; which there are, the newest first.
+fn unknown(call: &Call, id: JobId) -> ToolError {
+    const SHOWN: usize = 8;
+    let mut known = call.core.book.jobs();
+    known.extend(call.live().iter().flat_map(|l| l.handle.snapshot().jobs.iter().map(|j| j.id).collect::<Vec<_>>()));
+    known.sort_unstable_by(|a, b| b.cmp(a));
+    known.dedup();
+    let Some(newest) = known.first() else {
+        let what = format!("There is no {id}: no job was begun since the server started.");
+        return ToolError::new(Code::NotFound, what).next("get_state", "call get_state {} for where everything stands");
+    };
+    let names: Vec<String> = known.iter().take(SHOWN).map(JobId::to_string).collect();
+    let more = if known.len() > SHOWN { ", and older ones" } else { "" };
+    let what = format!("There is no {id}; there are {}{more}.", names.join(", "));
+    ToolError::new(Code::NotFound, what)
+        .next("get_job", format!("call get_job {{\"job_id\": \"{newest}\"}} for the newest"))
 }
 
 /// A job that no call of this face began.
@@ -96,7 +109,7 @@ pub(crate) async fn cancel_job(call: Call) -> Outcome {
         return Ok(answer.next("get_job", format!("get_job {{\"job_id\": \"{id}\"}} for what it brought")));
     }
     if entry.is_none() && live.handle.snapshot().job(id).is_none() {
-        return Err(unknown(id));
+        return Err(unknown(&call, id));
     }
     let ticket = live.handle.cancel(&call.caller, id)?;
     order(&call, ticket, call.patience(live.handle.rig()).max(CANCELLED)).await?;

@@ -9,7 +9,7 @@
 //! | `answer`, `recovery`, `words` | results; errors with their next step; positions in words |
 //! | `background` | the threads on which pixels and files are worked on |
 //! | `book`, `wait`, `call` | commands that run, and waiting for them |
-//! | `presence` | which devices are there, for the list |
+//! | `presence`, `readiness` | which devices are there, for the list; what keeps the rig from being ready |
 //! | `describe`, `state`, `motion`, `stopping`, `jobs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
 mod answer;
@@ -26,6 +26,7 @@ mod jobs;
 mod motion;
 mod picture;
 mod presence;
+mod readiness;
 mod recovery;
 mod region;
 mod registry;

@@ -337,7 +337,13 @@ pub(crate) async fn go_back(call: Call) -> Outcome {
     let came_from = live.handle.snapshot().stage(stage.id.as_str()).and_then(|s| s.came_from.clone());
     let plan = Sequence::movement(format!("move {} back", stage.id), Move { stage: stage.id.clone(), aim: Aim::Back });
     let show = render_move(&rig, stage, None, came_from.map_or(Goal::Found, Goal::To));
-    run(&call, Some(&stage.id), Box::new(plan), Some(call.patience(&rig)), show).await
+    let outcome = run(&call, Some(&stage.id), Box::new(plan), Some(call.patience(&rig)), show).await;
+    outcome.map_err(|e| {
+        if e.error.code != Code::NotFound {
+            return e;
+        }
+        e.next("get_state", "call get_state {} for where it stands; go_back works after a move of this session")
+    })
 }
 
 /// Answers `home`.
@@ -351,7 +357,7 @@ pub(crate) async fn home(call: Call) -> Outcome {
         return Err(wrong("axes", &format!("stage {} has no axis {other:?}; allowed: {}", stage.id, known.join(", "))));
     }
     if stage.home == Homing::Never {
-        let what = format!("Stage {} has no homing; a person declares its positions.", stage.id);
+        let what = format!("Stage {} has no homing: its rig file says home = \"never\".", stage.id);
         return Err(ToolError::from(crate::model::RigError::new(Code::Unsupported, what).on(&stage.id)));
     }
     let order = Home { stage: stage.id.clone(), axes: named.iter().map(|n| Name::new(n)).collect() };
@@ -435,7 +441,10 @@ fn moved_answer(rig: &Rig, name: &Name, asked: Option<Unit>, goal: &Goal, report
     for began in report.began.iter().filter(|r| r.id.stage == *name) {
         let end = status.and_then(|s| s.axis(began.id.axis.as_str()));
         let target = goal.target(&began.id.axis, began.position);
-        spoken.push(way_words(began, end.and_then(|a| a.position), target, asked));
+        let there = end.and_then(|a| a.position);
+        if stirred(began, there, target) {
+            spoken.push(way_words(began, there, target, asked));
+        }
         let mut m = Map::new();
         m.insert("start".into(), number(began.position.map(|p| p.to(began.unit))));
         if let Some(t) = target {
@@ -458,7 +467,9 @@ fn moved_answer(rig: &Rig, name: &Name, asked: Option<Unit>, goal: &Goal, report
     let text = if report.moved == Moved::No {
         format!("{name} stands there already; nothing moved.{number_now}")
     } else {
-        format!("{name} moved: {} in {}, and stands.{number_now}", spoken.join(", "), words::seconds(report.took))
+        // Axes that end where they began are not worth a word; that all of them do is.
+        let way = if spoken.is_empty() { "out and back".to_owned() } else { spoken.join(", ") };
+        format!("{name} moved: {way} in {}, and stands.{number_now}", words::seconds(report.took))
     };
     Answer::ok(text)
         .with("stage", name.as_str())
@@ -467,6 +478,13 @@ fn moved_answer(rig: &Rig, name: &Name, asked: Option<Unit>, goal: &Goal, report
         .with("took_s", number(Some(report.took.as_secs_f64())))
         .moved(report.moved)
         .epoch(epoch)
+}
+
+/// Whether an axis ended elsewhere than it began, or than it should.
+fn stirred(began: &AxisReading, end: Option<Position>, target: Option<Position>) -> bool {
+    let shown = |p: Option<Position>| p.map(|p| plain(p.to(began.unit)));
+    let away = target.is_some() && shown(target) != shown(began.position);
+    end.is_none() || began.position.is_none() || shown(end) != shown(began.position) || away
 }
 
 fn way_words(began: &AxisReading, end: Option<Position>, target: Option<Position>, asked: Option<Unit>) -> String {

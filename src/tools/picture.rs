@@ -189,8 +189,19 @@ impl Developer {
             text.push('\n');
             text.push_str(note);
         }
+        if let Some(score) = d.stats.focus_score {
+            let score = plain((score * 1e3).round() / 1e3);
+            text.push_str(&format!(
+                "\nFocus score {score}: compare focus scores at one place, light and binning only."
+            ));
+        }
         let status = wish.stage.as_ref().and_then(|n| report.stages.iter().find(|s| s.stage == *n)).map(|s| s.epoch);
         let now = || self.live.handle.snapshot().stage(wish.stage.as_ref()?.as_str()).map(|s| s.epoch);
+        let epoch = status.or_else(now);
+        text.push_str(&format!("\n{}", words::moved_line(moved, epoch)));
+        if d.preview.is_none() {
+            text.push_str("\nThe picture is not sent along; pass preview: true to see it here.");
+        }
         let mut answer = Answer::ok(text)
             .with("img_path", img_path)
             .with("raw_data_path", raw_path)
@@ -211,7 +222,7 @@ impl Developer {
             .with("stretch", stretch_json(d.stretch))
             .with("simulated", f.simulated)
             .moved(moved)
-            .epoch(status.or_else(now));
+            .epoch(epoch);
         if !d.notes.is_empty() {
             answer = answer.with("notes", d.notes.clone());
         }

@@ -2,7 +2,8 @@
 //! A step never leads past a limit: it looks, waits, or asks within what is allowed.
 
 use super::answer::Next;
-use crate::model::Code;
+use super::words;
+use crate::model::{Activity, Code, Moved, RigError, Snapshot};
 
 /// One way on: the tool (empty means the one that was called) and the sentence, in which `{tool}` is the tool
 /// that was called and `{device}` the device concerned.
@@ -121,6 +122,53 @@ pub(crate) fn recovery(code: Code) -> Recovery {
     Recovery { steps, person }
 }
 
+/// What leads on instead of a code's own steps.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Instead {
+    /// This sentence.
+    Say(String),
+    /// The steps of another code, because of what stands in the way first.
+    Of(Code),
+}
+
+/// What the state of the device puts before the steps of an error's code: they would be refused, or miss the
+/// point.
+pub(crate) fn instead(error: &RigError, state: &Snapshot, device: &str, tool: &str) -> Option<Instead> {
+    let wait = || {
+        let again = if tool == "get_state" { String::new() } else { format!(", then {tool} again") };
+        Some(Instead::Say(format!("call get_state {{}} in 2 s, until {device} is identified and read{again}.")))
+    };
+    let gone = matches!(error.code, Code::Unplugged | Code::NotConnected | Code::NotResponding);
+    if let Some(camera) = state.camera(device) {
+        let opening = !camera.ready && !camera.exposing && camera.fault.is_none();
+        return if gone && opening { wait() } else { None };
+    }
+    let stage = state.stage(device)?;
+    if gone && error.moved != Moved::No && stage.activity == Activity::Offline {
+        return Some(Instead::Say(format!(
+            "{} MAY STILL MOVE, and no stop can reach it: ask the person at the rig to look NOW, and to use the emergency \
+             stop if it moves. diagnose {{}} tells when it is connected again.",
+            device
+        )));
+    }
+    let unread =
+        stage.activity == Activity::Connecting || (stage.read_at.is_none() && stage.activity != Activity::Offline);
+    let early = matches!(error.code, Code::NotConnected | Code::NotReferenced | Code::Stale);
+    if early && unread && stage.fault.is_none() {
+        return wait();
+    }
+    if matches!(error.code, Code::NotReferenced | Code::ControllerReset) {
+        // Homing is refused until these are over.
+        return match (stage.stopped_by, &stage.fault) {
+            (Some(_), _) => Some(Instead::Of(Code::Stopped)),
+            (None, Some(_)) => Some(Instead::Of(Code::Faulted)),
+            (None, None) if stage.activity.is_motion() => Some(Instead::Of(Code::Busy)),
+            (None, None) => None,
+        };
+    }
+    None
+}
+
 /// For whom a next step is sought.
 pub(crate) struct Situation<'a> {
     /// The tool that was called.
@@ -134,7 +182,7 @@ pub(crate) struct Situation<'a> {
 /// The next step, as a sentence. The tool's own proposal comes first, if the caller may follow it.
 pub(crate) fn next(code: Code, proposal: Option<&Next>, at: &Situation<'_>) -> String {
     if let Some(p) = proposal.filter(|p| (at.may)(p.tool)) {
-        return format!("{}.", p.say);
+        return words::sentence(&p.say);
     }
     let recovery = recovery(code);
     for (tool, say) in recovery.steps {
@@ -159,7 +207,9 @@ fn named(say: &str, may: &dyn Fn(&str) -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::registry::{TABLE, is_tool};
+    use super::super::testing;
     use super::*;
+    use crate::model::{StageStatus, StopBy};
 
     /// `docs/errors.md`.
     fn page() -> String {
@@ -219,6 +269,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_stands_in_the_way_first_is_what_comes_next() {
+        let state = |spoil: fn(&mut StageStatus)| {
+            let mut s = testing::state();
+            spoil(&mut s.stages[0]);
+            s
+        };
+        let error = |code, moved| RigError::new(code, "x").moved(moved);
+        let say = |code, moved, spoil| match instead(&error(code, moved), &state(spoil), "scope", "home") {
+            Some(Instead::Say(say)) => say,
+            other => panic!("{code}: {other:?}"),
+        };
+        for code in [Code::NotConnected, Code::NotReferenced] {
+            let said = say(code, Moved::No, |s| s.activity = Activity::Connecting);
+            assert_eq!(said, "call get_state {} in 2 s, until scope is identified and read, then home again.");
+        }
+        let said = say(Code::Unplugged, Moved::Unknown, |s| s.activity = Activity::Offline);
+        assert!(said.contains("MAY STILL MOVE") && said.contains("no stop can reach it"), "{said}");
+        let of = |code, spoil| instead(&error(code, Moved::No), &state(spoil), "scope", "move_to");
+        assert_eq!(of(Code::NotReferenced, |s| s.stopped_by = Some(StopBy::Model)), Some(Instead::Of(Code::Stopped)));
+        assert_eq!(of(Code::ControllerReset, |s| s.fault = Some(testing::fault())), Some(Instead::Of(Code::Faulted)));
+        assert_eq!(of(Code::NotReferenced, |s| s.activity = Activity::Homing), Some(Instead::Of(Code::Busy)));
+        assert_eq!(of(Code::NotReferenced, |_| ()), None, "homing is what leads on");
+        assert_eq!(of(Code::Unplugged, |s| s.activity = Activity::Offline), None, "nothing of it moved");
     }
 
     #[test]

@@ -248,7 +248,7 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "move_to",
         title: "Move to a position",
         description: "Moves axes of one stage to absolute positions (targets and unit), or to a saved_position. Out of range \
-                      is refused, never clamped. Ranges: {travel}. E.g. {\"stage\": \"scope\", \"targets\": {\"x\": 12.5}, \
+                      is refused, never clamped. Ranges: {travel}. Example: {\"stage\": \"scope\", \"targets\": {\"x\": 12.5}, \
                       \"unit\": \"mm\"}. For a step from here use move_by.",
         hints: MOVES_TO,
         need: Need::Stage,

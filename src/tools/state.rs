@@ -1,13 +1,18 @@
 //! Tools that read: `get_state`, `diagnose`, `list_events`, `whoami`. None touches the wire.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Outcome};
-use super::call::{Call, RigPart};
+use super::args::cut;
+use super::call::{Call, Live, RigPart};
+use super::readiness::{Hitch, hitches};
 use super::schema::{Object, Schema, choice, integer_in, stage, text};
 use super::words;
-use crate::config::{Homing, Rig};
-use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, StopBy, Time};
+use crate::config::Rig;
+use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, Time};
 use crate::store::EventFilter;
 
 /// The most bytes of a state report: it is read often.
@@ -26,11 +31,37 @@ pub(crate) async fn get_state(call: Call) -> Outcome {
     let live = call.live()?;
     let (rig, state, now) = (live.handle.rig(), live.handle.snapshot(), live.handle.now());
     let only = call.args.text("stage");
-    Ok(report(rig, &state, now, only))
+    let audit = live.events.failing();
+    let found = hitches(rig, &state, now, only, audit.as_deref());
+    let may = |tool: &str, device: Option<&str>| call.core.may(tool, device);
+    let next = found.iter().find_map(|h| h.next(&may));
+    Ok(report(rig, &state, now, only, &found, next))
 }
 
-/// The state as an answer of bounded size.
-pub(crate) fn report(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>) -> Answer {
+/// What isn't ready, as a line and as facts.
+fn readiness(found: &[Hitch], only: Option<&str>) -> (String, Vec<String>) {
+    const SHOWN: usize = 4;
+    let mut what: Vec<String> = found.iter().take(SHOWN).map(|h| h.what.clone()).collect();
+    if found.len() > SHOWN {
+        what.push(format!("and {} more", found.len() - SHOWN));
+    }
+    let line = match (what.as_slice(), only) {
+        ([], None) => "Everything is ready.".to_owned(),
+        ([], Some(stage)) => format!("{stage} is ready."),
+        (some, _) => format!("NOT READY: {}.", some.join("; ")),
+    };
+    (line, what)
+}
+
+/// The state as an answer of bounded size; `found` is what isn't ready, `next` the step that leads on.
+pub(crate) fn report(
+    rig: &Rig,
+    state: &Snapshot,
+    now: Time,
+    only: Option<&str>,
+    found: &[Hitch],
+    next: Option<&str>,
+) -> Answer {
     let stages: Vec<&StageStatus> =
         state.stages.iter().filter(|s| only.is_none_or(|o| s.stage.as_str() == o)).collect();
     let mut lines = Vec::new();
@@ -54,10 +85,15 @@ pub(crate) fn report(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>)
         .with("jobs", running)
         .with("control", "anybody")
         .with("queued", state.queued)
-        .with("cameras", cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>());
+        .with("cameras", cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>())
+        .with("ready", found.is_empty());
+    let (line, what) = readiness(found, only);
+    if !what.is_empty() {
+        answer = answer.with("not_ready", what);
+    }
     // As many stages as fit; the others are named with the argument that shows them.
     let mut shown: Vec<Value> = Vec::new();
-    let mut bytes = Value::Object(answer.data.clone()).to_string().len() + 160;
+    let mut bytes = Value::Object(answer.data.clone()).to_string().len() + 160 + next.map_or(0, str::len);
     for status in &stages {
         let Some(stage) = rig.stage(status.stage.as_str()) else { continue };
         let one = stage_json(status, stage, rig, now);
@@ -68,50 +104,18 @@ pub(crate) fn report(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>)
         shown.push(one);
     }
     let truncated = shown.len() < stages.len();
-    match next(rig, &stages) {
-        Advice::Tool(tool, say) => answer = answer.next(tool, say),
-        Advice::Say(text) => lines.push(text),
-    }
     if truncated {
         let (n, total) = (shown.len(), stages.len());
         lines.truncate(n);
         lines.push(format!("These are {n} of {total} stages; get_state {{\"stage\": …}} shows another."));
         answer = answer.with("total_stages", total);
     }
+    lines.push(line);
     answer.text = lines.join("\n");
-    answer.with("stages", shown).with("truncated", truncated)
-}
-
-/// What the state suggests.
-enum Advice {
-    Tool(&'static str, String),
-    Say(String),
-}
-
-fn next(rig: &Rig, stages: &[&StageStatus]) -> Advice {
-    for s in stages {
-        let homed = s.axes.iter().all(|a| a.position.is_some() && a.trust > crate::model::Trust::Unknown);
-        if s.fault.is_some() || s.activity == crate::model::Activity::Offline {
-            return Advice::Tool("diagnose", format!("diagnose {{}} says what {} needs", s.stage));
-        }
-        match s.stopped_by {
-            Some(StopBy::Person) => {
-                return Advice::Say(format!("A person stopped {}; ask them to release it.", s.stage));
-            }
-            Some(_) => {
-                let say = format!("clear_fault {{\"device\": \"{}\"}} when it is safe to go on", s.stage);
-                return Advice::Tool("clear_fault", say);
-            }
-            None => {}
-        }
-        if !homed && !s.activity.is_motion() && s.activity != crate::model::Activity::Connecting {
-            if rig.stage(s.stage.as_str()).is_some_and(|c| c.home == Homing::Never) {
-                return Advice::Say(format!("Ask the person at the rig to declare where {} stands.", s.stage));
-            }
-            return Advice::Tool("home", format!("home {{\"stage\": \"{}\"}} once its way is free", s.stage));
-        }
+    if let Some(say) = next {
+        answer = answer.or_say(say);
     }
-    Advice::Say("Everything is ready.".into())
+    answer.with("stages", shown).with("truncated", truncated)
 }
 
 fn fault_json(f: &Fault) -> Value {
@@ -170,6 +174,20 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
                 .with("problems", problems.as_str())
                 .with("devices", json!([])));
         }
+        RigPart::Closed { file, code, what } => {
+            let path = path_words(file.as_deref());
+            let text = format!(
+                "The rig file{path} is good, but its rig could not be opened, so nothing can move: [{code}] {} Next: ask the \
+                 person at the rig to mend that and to start the server again.",
+                words::sentence(what)
+            );
+            return Ok(Answer::ok(text)
+                .with("rig_file", "good")
+                .with("rig_path", path_json(file.as_deref()))
+                .with("code", code.text())
+                .with("problems", what.as_str())
+                .with("devices", json!([])));
+        }
     };
     let (rig, state) = (live.handle.rig(), live.handle.snapshot());
     let may_clear = call.core.may("clear_fault", None);
@@ -201,9 +219,19 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
         lines.push("No device has reported yet; call diagnose {} again in a second.".into());
     }
     if let Some(why) = live.events.failing() {
-        lines.push(format!("The audit log can't be written, so nothing may move: {why}"));
+        lines.push(format!("The audit log can't be written, so nothing may move: {}", words::sentence(&why)));
     }
-    Ok(Answer::ok(lines.join("\n")).with("rig_file", "good").with("devices", devices))
+    let file = rig.file.as_deref();
+    lines.push(format!("The rig file{} is good.", path_words(file)));
+    Ok(Answer::ok(lines.join("\n")).with("rig_file", "good").with("rig_path", path_json(file)).with("devices", devices))
+}
+
+fn path_words(file: Option<&Path>) -> String {
+    file.map_or(" of the demonstration".into(), |f| format!(" {}", f.display()))
+}
+
+fn path_json(file: Option<&Path>) -> Value {
+    json!(file.map(|f| f.display().to_string()))
 }
 
 struct Device<'a> {
@@ -233,12 +261,12 @@ fn device(
     let port = if link.port.is_empty() { "no port found" } else { link.port.as_str() };
     let mut line = format!("{} {} ({}) on {port}, {open}; {who}.", d.kind, d.name, d.driver);
     if let Some(f) = fault {
-        line.push_str(&format!(" Fault [{}] {}", f.code, f.what));
+        line.push_str(&format!(" Fault [{}] {}", f.code, words::sentence(&f.what)));
     } else if let Some(e) = &link.last_error {
-        line.push_str(&format!(" Last error: {e}."));
+        line.push_str(&format!(" Last error: {}", words::sentence(e)));
     }
     for note in identity.iter().flat_map(|i| &i.notes) {
-        line.push_str(&format!(" Note: {note}"));
+        line.push_str(&format!(" Note: {}", words::sentence(note)));
     }
     line.push_str(&format!(" {to_do}"));
     lines.push(line);
@@ -303,14 +331,26 @@ pub(crate) async fn list_events(call: Call) -> Outcome {
             format!("{} {}{device}: {}", e.t, e.kind, e.what)
         })
         .collect();
-    let text = match rows.len() {
-        0 if filter == EventFilter::default() => "No event yet.".to_owned(),
-        0 => "No such event.".to_owned(),
-        n => format!("{n} of {total} events, newest first.{}\n{}", more(offset, n, total), lines.join("\n")),
+    let text = match (rows.len(), &filter.kind) {
+        (0, None) if filter == EventFilter::default() => "No event yet.".to_owned(),
+        (0, Some(kind)) => format!("No such event of kind {:?}; {}.", cut(kind), kinds(live)),
+        (0, _) => "No such event.".to_owned(),
+        (n, _) => format!("{n} of {total} events, newest first.{}\n{}", more(offset, n, total), lines.join("\n")),
     };
     let answer = Answer::ok(text);
     let answer = if rows.is_empty() { answer.next("list_events", "list_events {} for all there are") } else { answer };
     Ok(paged(answer, "events", rows, offset, total))
+}
+
+/// The kinds of events that were logged, in words.
+fn kinds(live: &Live) -> String {
+    const SEARCHED: usize = 5_000;
+    let (events, _) = live.events.recent(&EventFilter::default(), 0, SEARCHED);
+    let kinds: BTreeSet<&str> = events.iter().map(|e| e.kind.as_str()).collect();
+    match kinds.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => "there is none yet of any".into(),
+        some => format!("there are {}", some.join(", ")),
+    }
 }
 
 /// Offset and limit of a paged call.

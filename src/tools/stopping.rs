@@ -62,7 +62,8 @@ pub(crate) async fn in_spite_of(core: &Core, problem: ToolError) -> ToolError {
                 .next("get_state", "call get_state {} to see where everything stands")
         }
         Err(mut error) => {
-            error.error.what = format!("{} {}", error.error.what, problem.error.what);
+            let (stop, wrong) = (&error.error.what, &problem.error.what);
+            error.error.what = format!("{stop} The arguments are wrong too, so the stop was for EVERYTHING. {wrong}");
             error
         }
     }
@@ -72,79 +73,148 @@ pub(crate) async fn in_spite_of(core: &Core, problem: ToolError) -> ToolError {
 async fn report(live: &Live, only: Option<&Name>) -> Outcome {
     let rig = live.handle.rig();
     let before = live.handle.snapshot();
-    let still = live.handle.standstill(only, STANDSTILL).await;
+    // What is gone or not identified yet never stands by proof: `told` says so.
+    live.handle.standstill(only, STANDSTILL).await;
     let after = live.handle.snapshot();
-    told(rig, &before, &after, only, still)
+    told(rig, &before, &after, only)
 }
 
-/// What a stop has done, from the states before and after.
-fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>, still: bool) -> Outcome {
+/// What is known of a stage after a stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// It was read back at rest.
+    Confirmed,
+    /// The stop is out, but nothing that it reports is known yet.
+    Unread,
+    /// The stop is out, and it was not seen at rest in time.
+    Moving,
+    /// There is no connection on which a stop could go out.
+    Unreached,
+    /// The connection took no bytes.
+    NotSent,
+}
+
+impl Proof {
+    fn of(status: &StageStatus) -> Proof {
+        let fault = status.fault.as_ref().map(|f| f.code);
+        match status.activity {
+            _ if fault == Some(Code::StopNotSent) => Proof::NotSent,
+            Activity::Offline => Proof::Unreached,
+            Activity::Connecting if !status.link.open => Proof::Unreached,
+            Activity::Connecting => Proof::Unread,
+            _ if status.activity.is_motion() || fault == Some(Code::StopNotConfirmed) => Proof::Moving,
+            _ if status.read_at.is_none() => Proof::Unread,
+            _ => Proof::Confirmed,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Proof::Confirmed => "confirmed",
+            Proof::Unread => "unknown: not identified yet",
+            Proof::Moving => "not confirmed",
+            Proof::Unreached => "not reached: no connection",
+            Proof::NotSent => "not sent",
+        }
+    }
+
+    /// What a caller must know of the stages of which no more is known than this.
+    fn warning(self, names: &str) -> Option<String> {
+        let seconds = STANDSTILL.as_secs();
+        match self {
+            Proof::Confirmed => None,
+            Proof::NotSent => Some(format!("THE STOP DID NOT REACH {names}. It may still move.")),
+            Proof::Unreached => Some(format!(
+                "NO CONNECTION to {names}: no stop could be sent there. If it moves, only a person can stop it."
+            )),
+            Proof::Moving => {
+                Some(format!("THE STOP WAS GIVEN, BUT STANDSTILL of {names} IS NOT CONFIRMED after {seconds} s."))
+            }
+            Proof::Unread => {
+                Some(format!("The stop bytes were sent, but {names} is not identified yet: standstill is unknown."))
+            }
+        }
+    }
+}
+
+/// What a stop has done, from the states before and after. Standstill is claimed of those stages alone that
+/// were read back at rest; if there is another, the whole is an error.
+fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>) -> Outcome {
     let ours = |s: &&StageStatus| only.is_none_or(|n| s.stage == *n);
     let moving: Vec<&str> =
         before.stages.iter().filter(ours).filter(|s| s.activity.is_motion()).map(|s| s.stage.as_str()).collect();
-    let stages: Vec<&StageStatus> = after.stages.iter().filter(ours).collect();
+    let stages: Vec<(&StageStatus, Proof)> = after.stages.iter().filter(ours).map(|s| (s, Proof::of(s))).collect();
     let lines: Vec<String> =
-        stages.iter().filter_map(|s| Some(words::stage_line(s, rig.stage(s.stage.as_str())?))).collect();
-    let not_sent = stages.iter().find(|s| s.fault.as_ref().is_some_and(|f| f.code == Code::StopNotSent));
-    let gone: Vec<&str> = stages.iter().filter(|s| s.activity == Activity::Offline).map(|s| s.stage.as_str()).collect();
-    let all_gone = !stages.is_empty() && gone.len() == stages.len();
+        stages.iter().filter_map(|(s, _)| Some(words::stage_line(s, rig.stage(s.stage.as_str())?))).collect();
+    let lines = lines.join(" ");
+    let with = |proof: Proof| -> Vec<&str> {
+        stages.iter().filter(|(_, p)| *p == proof).map(|(s, _)| s.stage.as_str()).collect()
+    };
     let rows: Vec<Value> = stages
         .iter()
-        .filter_map(|s| {
+        .filter_map(|(s, proof)| {
             let stage = rig.stage(s.stage.as_str())?;
             Some(json!({
                 "stage": s.stage.as_str(), "activity": s.activity.word(), "was_moving": moving.contains(&s.stage.as_str()),
-                "state_epoch": s.epoch.0, "positions": words::axes_json(s, stage),
+                "standstill": proof.word(), "state_epoch": s.epoch.0, "positions": words::axes_json(s, stage),
             }))
         })
         .collect();
-    if !still || not_sent.is_some() || all_gone {
-        let (code, first) = match (not_sent, still) {
-            (Some(s), _) => (Code::StopNotSent, format!("THE STOP DID NOT REACH {}. It may still move.", s.stage)),
-            (None, true) => {
-                let names = gone.join(", ");
-                (
-                    Code::StopNotSent,
-                    format!(
-                        "NO CONNECTION to {names}: no stop could be sent there. If it moves, only a person can stop it."
-                    ),
-                )
-            }
-            (None, false) => {
-                let seconds = STANDSTILL.as_secs();
-                (
-                    Code::StopNotConfirmed,
-                    format!("THE STOP WAS GIVEN, BUT STANDSTILL IS NOT CONFIRMED after {seconds} s."),
-                )
-            }
+    let confirmed = with(Proof::Confirmed);
+    // The worst first: it decides the code and what to do.
+    let open: Vec<Proof> = [Proof::NotSent, Proof::Unreached, Proof::Moving, Proof::Unread]
+        .into_iter()
+        .filter(|p| !with(*p).is_empty())
+        .collect();
+    if let Some(worst) = open.first() {
+        let code = match worst {
+            Proof::NotSent | Proof::Unreached => Code::StopNotSent,
+            Proof::Moving | Proof::Unread | Proof::Confirmed => Code::StopNotConfirmed,
         };
-        let error = RigError::new(code, format!("{first} {}", lines.join(" "))).moved(Moved::Unknown);
-        return Err(ToolError::from(error).with("stages", rows));
+        let mut said: Vec<String> = open.iter().filter_map(|p| p.warning(&with(*p).join(", "))).collect();
+        if !confirmed.is_empty() {
+            said.push(format!("Standstill of {} is confirmed by readback.", confirmed.join(", ")));
+        }
+        let error = RigError::new(code, format!("{} {lines}", said.join(" "))).moved(Moved::Unknown);
+        let error = ToolError::from(error)
+            .with("standstill", false)
+            .with("stopped", moving)
+            .with("not_reached", [with(Proof::NotSent), with(Proof::Unreached)].concat())
+            .with("stages", rows);
+        return Err(match worst {
+            Proof::Unread => error.next(
+                "get_state",
+                "call get_state {} in 2 s; if it moves then, call stop {} again, and ask the person at the rig to use \
+                 the emergency stop",
+            ),
+            _ => error,
+        });
     }
-    let what = match (only, moving.as_slice()) {
-        _ if rig.stages.is_empty() => "This rig has nothing that moves.".to_owned(),
-        (_, []) => "Nothing was moving; what waited is dropped.".to_owned(),
-        (_, names) => format!("Stopped {}.", names.join(", ")),
+    let what = match moving.as_slice() {
+        _ if stages.is_empty() => {
+            let answer = Answer::ok("This rig has nothing that moves; what waited is dropped.");
+            return Ok(answer.with("standstill", true).with("stages", rows).epoch(None));
+        }
+        [] => "Nothing was moving; what waited is dropped.".to_owned(),
+        names => format!("Stopped {}.", names.join(", ")),
     };
-    let unreached = if gone.is_empty() {
-        String::new()
-    } else {
-        format!(" NO CONNECTION to {}: if it moves, only a person can stop it.", gone.join(", "))
-    };
-    let latched = stages.iter().find(|s| s.stopped_by == Some(StopBy::Model));
+    let latched = stages.iter().find(|(s, _)| s.stopped_by == Some(StopBy::Model));
     let moved = if moving.is_empty() { Moved::No } else { Moved::Yes };
-    let epoch = stages.first().map(|s| s.epoch);
-    let answer = Answer::ok(format!("{what}{unreached} Standstill is confirmed by readback. {}", lines.join(" ")))
+    let epoch = stages.first().map(|(s, _)| s.epoch);
+    let answer = Answer::ok(format!("{what} Standstill is confirmed by readback. {lines}"))
         .with("standstill", true)
         .with("stopped", moving)
-        .with("not_reached", gone)
+        .with("not_reached", json!([]))
         .with("stages", rows)
         .moved(moved)
         .epoch(epoch);
     Ok(match latched {
-        Some(s) => {
-            answer.next("clear_fault", format!("clear_fault {{\"device\": \"{}\"}} when it is safe to go on", s.stage))
-        }
+        Some((s, _)) => answer
+            .next("clear_fault", format!("clear_fault {{\"device\": \"{}\"}} when it is safe to go on", s.stage))
+            .or_say(format!(
+                "ask the person at the rig to release {} by starting the server again; this one only reads for you",
+                s.stage
+            )),
         None => answer,
     })
 }
@@ -170,7 +240,10 @@ pub(crate) async fn clear_fault(call: Call) -> Outcome {
     if let (Some(status), Some(stage)) = (state.stage(device.as_str()), rig.stage(device.as_str())) {
         let lost = status.axes.iter().any(|a| a.trust == Trust::Unknown);
         answer.text = format!("{device} is released. {}", words::stage_line(status, stage));
-        if lost {
+        if status.activity == Activity::Connecting {
+            answer.text.push_str(" It is still being identified.");
+            answer = answer.next("get_state", "call get_state {} in 2 s");
+        } else if lost {
             answer.text.push_str(" Its position is not known.");
             answer = answer.next("home", format!("home {{\"stage\": \"{device}\"}} once its way is free"));
         }
@@ -193,13 +266,17 @@ mod tests {
         before.stages[0].activity = Activity::Moving;
         let mut after = testing::state();
         after.stages[0].stopped_by = Some(StopBy::Model);
-        let answer = told(&rig, &before, &after, None, true).unwrap();
+        let answer = told(&rig, &before, &after, None).unwrap();
         assert!(answer.text.starts_with("Stopped scope. Standstill is confirmed"), "{}", answer.text);
         assert!(
             answer.text.contains("x 12.5 mm")
                 && answer.next.as_ref().unwrap().say.contains("clear_fault {\"device\": \"scope\"}")
         );
         assert_eq!((&answer.data["moved"], &answer.data["stopped"]), (&json!("yes"), &json!(["scope"])));
+        // Who may not release it is told who does.
+        let read_only = answer.into_result("demo", |t| t != "clear_fault");
+        let text = &read_only.content[0].as_text().unwrap().text;
+        assert!(text.contains("Next: ask the person at the rig to release scope"), "{text}");
     }
 
     #[test]
@@ -207,12 +284,72 @@ mod tests {
         let rig = testing::rig();
         let mut state = testing::state();
         state.stages[0].activity = Activity::Stopping;
-        let e = told(&rig, &state, &state, None, false).unwrap_err();
+        let e = told(&rig, &state, &state, None).unwrap_err();
         assert_eq!((e.error.code, e.error.moved), (Code::StopNotConfirmed, Moved::Unknown));
+        assert!(e.error.what.contains("STANDSTILL of scope IS NOT CONFIRMED after 3 s"), "{}", e.error.what);
         state.stages[0].activity = Activity::Offline;
-        let e = told(&rig, &state, &state, None, true).unwrap_err();
+        let e = told(&rig, &state, &state, None).unwrap_err();
         assert_eq!(e.error.code, Code::StopNotSent);
         assert!(e.error.what.contains("NO CONNECTION to scope"), "{}", e.error.what);
+    }
+
+    #[test]
+    fn standstill_is_never_claimed_of_a_stage_that_was_not_read_back() {
+        let rig = testing::rig();
+        type Spoil = fn(&mut StageStatus);
+        let spoil: [(&str, Spoil); 4] = [
+            ("connecting", |s| s.activity = Activity::Connecting),
+            ("identified, but not read yet", |s| s.read_at = None),
+            ("given up as not confirmed", |s| {
+                s.fault = Some(crate::model::Fault { code: Code::StopNotConfirmed, ..testing::fault() });
+            }),
+            ("found moving without a reading", |s| (s.activity, s.read_at) = (Activity::Moving, None)),
+        ];
+        for (what, spoil) in spoil {
+            let mut state = testing::state();
+            spoil(&mut state.stages[0]);
+            let e = told(&rig, &state, &state, None).expect_err(what);
+            assert_eq!((e.error.code, e.error.moved), (Code::StopNotConfirmed, Moved::Unknown), "{what}");
+            assert!(!e.error.what.contains("confirmed by readback"), "{what}: {}", e.error.what);
+            assert_eq!(e.data["standstill"], false, "{what}");
+        }
+        let mut state = testing::state();
+        state.stages[0].activity = Activity::Connecting;
+        let e = told(&rig, &state, &state, None).unwrap_err();
+        let start = "The stop bytes were sent, but scope is not identified yet: standstill is unknown.";
+        assert!(e.error.what.starts_with(start), "{}", e.error.what);
+        assert!(e.next.unwrap().say.starts_with("call get_state {} in 2 s"));
+        state.stages[0].link.open = false;
+        let e = told(&rig, &state, &state, None).unwrap_err();
+        assert_eq!(e.error.code, Code::StopNotSent, "nothing can be sent on a port that isn't open");
+    }
+
+    #[test]
+    fn of_several_stages_each_is_told_for_itself_and_one_that_is_not_confirmed_makes_an_error() {
+        let mut rig = testing::rig();
+        let mut state = testing::state();
+        for name in ["gone", "waking"] {
+            let mut stage = rig.stages[0].clone();
+            stage.id = Name::new(name);
+            rig.stages.push(stage);
+            let mut status = state.stages[0].clone();
+            status.stage = Name::new(name);
+            state.stages.push(status);
+        }
+        assert!(told(&rig, &state, &state, None).is_ok());
+        state.stages[1].activity = Activity::Offline;
+        state.stages[2].activity = Activity::Connecting;
+        let e = told(&rig, &state, &state, None).unwrap_err();
+        for part in [
+            "NO CONNECTION to gone:",
+            "but waking is not identified yet",
+            "Standstill of scope is confirmed by readback.",
+        ] {
+            assert!(e.error.what.contains(part), "{part}: {}", e.error.what);
+        }
+        assert_eq!((e.error.code, e.data["stages"].as_array().unwrap().len()), (Code::StopNotSent, 3));
+        assert_eq!(e.data["stages"][0]["standstill"], "confirmed");
+        assert!(told(&rig, &state, &state, Some(&Name::new("scope"))).is_ok(), "alone it is confirmed");
     }
 
     #[test]

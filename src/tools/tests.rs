@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::readiness::hitches;
 use super::registry::{self, Built, TABLE};
 use super::{describe, state, testing};
 use crate::access::Policy;
 use crate::config::Rig;
-use crate::model::{AxisId, Name, Snapshot};
+use crate::model::{AxisId, Name, Snapshot, Trust};
 
 fn demo() -> Vec<Built> {
     registry::build(Some(&testing::rig()))
@@ -206,7 +207,7 @@ fn hole_07_and_12_no_argument_widens_a_limit_or_grants_anything() {
 #[test]
 fn a_state_report_has_at_most_two_kilobytes_however_many_stages_there_are() {
     let (rig, state) = (testing::rig(), testing::state());
-    let small = state::report(&rig, &state, state.at, None);
+    let small = state::report(&rig, &state, state.at, None, &[], None);
     let size = |a: &super::answer::Answer| Value::Object(a.data.clone()).to_string().len();
     assert!(size(&small) <= 2048, "{}", size(&small));
     assert_eq!(small.data["truncated"], false);
@@ -219,11 +220,16 @@ fn a_state_report_has_at_most_two_kilobytes_however_many_stages_there_are() {
         big.stages.push(stage);
         states.stages.push(status);
     }
-    let cut = state::report(&big, &states, states.at, None);
-    assert!(size(&cut) <= 2048, "{}", size(&cut));
+    states.stages.iter_mut().for_each(|s| s.axes[0].trust = Trust::Unknown);
+    let lost = hitches(&big, &states, states.at, None, None);
+    let next = lost[0].next(&|_, _| true);
+    let cut = state::report(&big, &states, states.at, None, &lost, next);
+    let sent = cut.clone().into_result("demo-microscope", |_| true).structured_content.unwrap().to_string();
+    assert!(sent.len() <= 2048, "{}", sent.len());
+    assert!(cut.text.contains("and 37 more"), "{}", cut.text);
     assert_eq!((&cut.data["truncated"], &cut.data["total_stages"]), (&json!(true), &json!(41)));
     assert!(cut.text.contains("41 stages"), "{}", cut.text);
-    let one = state::report(&big, &states, states.at, Some("stage39"));
+    let one = state::report(&big, &states, states.at, Some("stage39"), &[], None);
     assert_eq!(one.data["stages"][0]["stage"], "stage39");
 }
 

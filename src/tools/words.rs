@@ -5,8 +5,34 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::config::{Rig, Stage};
-use crate::model::{AxisReading, AxisStatus, CameraSettings, CameraStatus, StageStatus, StopBy, Time};
+use crate::model::{AxisReading, AxisStatus, CameraSettings, CameraStatus, Epoch, Moved, StageStatus, StopBy, Time};
 use crate::units::{Position, Unit, plain, rounded};
+
+/// A text as a sentence that ends once, whoever wrote it.
+pub(crate) fn sentence(text: &str) -> String {
+    let text = text.trim();
+    let bare = text.trim_end_matches(['.', ' ']);
+    // An abbreviation mark or a closing bracket or quote doesn't end a sentence; `?` and `!` do.
+    if text.is_empty() || bare.ends_with(['?', '!', '…']) { bare.to_owned() } else { format!("{bare}.") }
+}
+
+/// Whether something moved, and the number of the state after it: `Moved: yes. state_epoch is 43 now.`
+pub(crate) fn moved_line(moved: Moved, epoch: Option<Epoch>) -> String {
+    let epoch = epoch.map_or(String::new(), |e| format!(" state_epoch is {} now.", e.0));
+    format!("Moved: {moved}.{epoch}")
+}
+
+/// JSON as people write it, with a space after `:` and `,`, in one line.
+pub(crate) fn spaced(value: &Value) -> String {
+    match value {
+        Value::Object(m) => {
+            let inner: Vec<String> = m.iter().map(|(k, v)| format!("{}: {}", json!(k), spaced(v))).collect();
+            format!("{{{}}}", inner.join(", "))
+        }
+        Value::Array(a) => format!("[{}]", a.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
 
 /// A position in the axis's unit and, if that is another one, in the unit that the call spoke:
 /// `12.5 mm (12500 um)`.
@@ -108,7 +134,7 @@ pub(crate) fn stage_line(status: &StageStatus, stage: &Stage) -> String {
         line.push_str(&format!("; stopped by {}", stopper(by)));
     }
     if let Some(f) = &status.fault {
-        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim_end_matches('.')));
+        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim().trim_end_matches('.')));
     }
     line.push_str(&format!("; state_epoch {}.", status.epoch.0));
     line
@@ -123,10 +149,18 @@ pub(crate) fn camera_line(status: &CameraStatus) -> String {
     };
     let mut line = format!("{} {state}", status.camera);
     if let Some(s) = &status.settings {
-        line.push_str(&format!(": exposure {} ms, gain {}", plain(s.exposure_ms), plain(s.gain)));
+        line.push_str(&format!(": exposure {} ms, gain {}, {} bits", plain(s.exposure_ms), plain(s.gain), s.bits));
+        let [x, y, width, height] = s.roi;
+        if s.roi != [0, 0, s.sensor[0], s.sensor[1]] {
+            let [w, h] = s.sensor;
+            line.push_str(&format!(", ROI x {x}, y {y}, {width} × {height} of {w} × {h} pixels"));
+        }
+        if s.binning != 1 {
+            line.push_str(&format!(", binning {}", s.binning));
+        }
     }
     if let Some(f) = &status.fault {
-        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim_end_matches('.')));
+        line.push_str(&format!("; fault [{}] {}", f.code, f.what.trim().trim_end_matches('.')));
     }
     line.push('.');
     line
@@ -161,6 +195,25 @@ mod tests {
         assert_eq!(number(Some(12.000_000_01)).to_string(), "12");
         assert_eq!(number(Some(0.1 + 0.2)).to_string(), "0.3");
         assert_eq!(number(Some(-0.0)).to_string(), "0");
+    }
+
+    #[test]
+    fn a_cameras_settings_that_cut_or_bin_the_picture_are_told() {
+        let mut cam = super::super::testing::state().cameras.remove(0);
+        assert_eq!(camera_line(&cam), "cam is ready: exposure 20 ms, gain 1, 12 bits.");
+        let s = cam.settings.as_mut().unwrap();
+        (s.roi, s.binning) = ([1, 0, 2, 2], 2);
+        let line = camera_line(&cam);
+        assert!(line.ends_with("ROI x 1, y 0, 2 × 2 of 3 × 2 pixels, binning 2."), "{line}");
+    }
+
+    #[test]
+    fn a_sentence_ends_once() {
+        for (text, ends) in [("it moves", "it moves."), ("it moves. ", "it moves."), ("is it on?", "is it on?")] {
+            assert_eq!(sentence(text), ends);
+        }
+        assert_eq!(sentence("call stop {}."), "call stop {}.");
+        assert_eq!(sentence(""), "");
     }
 
     #[test]

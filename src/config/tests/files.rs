@@ -34,6 +34,8 @@ fn a_file_that_is_none_says_why() {
         assert!(problems.list.len() == 1 && problems.list[0].message.contains(message), "{problems}");
         assert!(problems.render(false).contains(&path.display().to_string()), "{}", problems.render(false));
     }
+    let relative = load(Path::new("no/such/rig.toml"), &KNOWN).unwrap_err();
+    assert!(relative.list[0].file.is_absolute(), "a client can't know the folder: {relative}");
     let good = path("rig.toml", GOOD.as_bytes());
     assert_eq!(load(&good, &KNOWN).unwrap().file, Some(good));
 }
