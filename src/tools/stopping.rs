@@ -100,10 +100,15 @@ impl Proof {
         match status.activity {
             _ if fault == Some(Code::StopNotSent) => Proof::NotSent,
             Activity::Offline => Proof::Unreached,
-            Activity::Connecting if !status.link.open => Proof::Unreached,
-            Activity::Connecting => Proof::Unread,
-            _ if status.activity.is_motion() || fault == Some(Code::StopNotConfirmed) => Proof::Moving,
-            _ if status.read_at.is_none() => Proof::Unread,
+            _ if fault == Some(Code::StopNotConfirmed) => Proof::Moving,
+            _ if status.activity == Activity::Connecting || status.read_at.is_none() => {
+                if status.link.open {
+                    Proof::Unread
+                } else {
+                    Proof::Unreached
+                }
+            }
+            _ if status.activity.is_motion() => Proof::Moving,
             _ => Proof::Confirmed,
         }
     }
@@ -303,7 +308,7 @@ mod tests {
             ("given up as not confirmed", |s| {
                 s.fault = Some(crate::model::Fault { code: Code::StopNotConfirmed, ..testing::fault() });
             }),
-            ("found moving without a reading", |s| (s.activity, s.read_at) = (Activity::Moving, None)),
+            ("being stopped, without a reading", |s| (s.activity, s.read_at) = (Activity::Stopping, None)),
         ];
         for (what, spoil) in spoil {
             let mut state = testing::state();
