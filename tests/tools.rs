@@ -413,7 +413,7 @@ async fn a_stop_before_the_stage_is_identified_claims_nothing() {
     wait_until("a first state", || !desk.handle.snapshot().stages.is_empty()).await;
     let state = text(&desk.call("get_state", json!({})).await);
     // The bench's time runs fast: by now the controller may have been given up as silent.
-    assert!(state.contains("NOT READY: scope is") && !state.contains("Everything is ready"), "{state}");
+    assert!(state.contains("NOT READY: scope ") && !state.contains("Everything is ready"), "{state}");
     let (what, data) = desk.refused("stop", json!({})).await;
     assert!(!what.contains("confirmed by readback"), "{what}");
     assert_eq!((&data["standstill"], &data["moved"]), (&json!(false), &json!("unknown")));

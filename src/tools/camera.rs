@@ -259,8 +259,12 @@ pub(crate) async fn set(
     let live = call.live()?;
     let ticket = live.handle.set_camera(&call.caller, camera, change)?;
     let patience = call.patience(live.handle.rig()).max(Duration::from_secs(1));
-    order(call, ticket, patience).await.map_err(|mut e| {
+    let set = order(call, ticket, patience).await.map_err(|mut e| {
         e.error.device.get_or_insert_with(|| camera.clone());
         e
-    })
+    })?;
+    // The answer may come before the state is published that shows it: whoever asks next shall see it.
+    let shown = |s: &Snapshot| s.camera(camera.as_str()).is_none_or(|c| c.settings.as_ref() == Some(&set));
+    super::settled(&live.handle, shown).await;
+    Ok(set)
 }

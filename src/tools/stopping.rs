@@ -9,8 +9,8 @@ use super::call::{Call, Core, Live, RigPart};
 use super::schema::{Object, Schema, choice, stage};
 use super::wait::order;
 use super::words;
-use crate::config::Rig;
-use crate::model::{Activity, Code, Moved, Name, RigError, Snapshot, StageStatus, StopBy, Trust};
+use crate::config::{Rig, Stage};
+use crate::model::{Activity, Code, Moved, Name, RigError, Snapshot, StageStatus, StopBy, Time, Trust};
 
 /// How long the answer to a stop waits for the axes to stand.
 const STANDSTILL: Duration = Duration::from_secs(3);
@@ -73,10 +73,31 @@ pub(crate) async fn in_spite_of(core: &Core, problem: ToolError) -> ToolError {
 async fn report(live: &Live, only: Option<&Name>) -> Outcome {
     let rig = live.handle.rig();
     let before = live.handle.snapshot();
-    // What is gone or not identified yet never stands by proof: `told` says so.
-    live.handle.standstill(only, STANDSTILL).await;
-    let after = live.handle.snapshot();
-    told(rig, &before, &after, only)
+    // The stop is out already, so that a reading from now on is one after it.
+    let since = live.handle.now();
+    let mut changes = live.handle.changes();
+    let proved = async {
+        live.handle.standstill(only, STANDSTILL).await;
+        // Whether it ended or was given up: `told` judges what is known then.
+        let _ = changes.wait_for(|s| proofs(rig, s, only, since).iter().all(|(_, _, p)| !p.may_change())).await;
+    };
+    let _ = tokio::time::timeout(STANDSTILL, proved).await;
+    told(rig, &before, &live.handle.snapshot(), only, since)
+}
+
+/// Each stage that a stop means, with its state and what is known of it after the stop at `since`.
+fn proofs<'a>(
+    rig: &'a Rig,
+    state: &'a Snapshot,
+    only: Option<&Name>,
+    since: Time,
+) -> Vec<(&'a Stage, Option<&'a StageStatus>, Proof)> {
+    let ours = rig.stages.iter().filter(|s| only.is_none_or(|n| s.id == *n));
+    ours.map(|stage| {
+        let status = state.stage(stage.id.as_str());
+        (stage, status, status.map_or(Proof::Moving, |s| Proof::of(s, since)))
+    })
+    .collect()
 }
 
 /// What is known of a stage after a stop.
@@ -95,7 +116,8 @@ enum Proof {
 }
 
 impl Proof {
-    fn of(status: &StageStatus) -> Proof {
+    /// Of a stage that was to stop at `since`.
+    fn of(status: &StageStatus, since: Time) -> Proof {
         let fault = status.fault.as_ref().map(|f| f.code);
         match status.activity {
             _ if fault == Some(Code::StopNotSent) => Proof::NotSent,
@@ -108,9 +130,15 @@ impl Proof {
                     Proof::Unreached
                 }
             }
-            _ if status.activity.is_motion() => Proof::Moving,
+            // What was read before the stop proves nothing.
+            _ if status.activity.is_motion() || status.read_at.is_none_or(|t| t < since) => Proof::Moving,
             _ => Proof::Confirmed,
         }
+    }
+
+    /// Whether a reading may still tell more.
+    fn may_change(self) -> bool {
+        matches!(self, Proof::Unread | Proof::Moving)
     }
 
     fn word(self) -> &'static str {
@@ -144,25 +172,25 @@ impl Proof {
 
 /// What a stop has done, from the states before and after. Standstill is claimed of those stages alone that
 /// were read back at rest; if there is another, the whole is an error.
-fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>) -> Outcome {
+fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>, since: Time) -> Outcome {
     let ours = |s: &&StageStatus| only.is_none_or(|n| s.stage == *n);
     let moving: Vec<&str> =
         before.stages.iter().filter(ours).filter(|s| s.activity.is_motion()).map(|s| s.stage.as_str()).collect();
-    let stages: Vec<(&StageStatus, Proof)> = after.stages.iter().filter(ours).map(|s| (s, Proof::of(s))).collect();
-    let lines: Vec<String> =
-        stages.iter().filter_map(|(s, _)| Some(words::stage_line(s, rig.stage(s.stage.as_str())?))).collect();
+    let stages = proofs(rig, after, only, since);
+    let lines: Vec<String> = stages.iter().filter_map(|(c, s, _)| Some(words::stage_line((*s)?, c))).collect();
     let lines = lines.join(" ");
     let with = |proof: Proof| -> Vec<&str> {
-        stages.iter().filter(|(_, p)| *p == proof).map(|(s, _)| s.stage.as_str()).collect()
+        stages.iter().filter(|(_, _, p)| *p == proof).map(|(c, ..)| c.id.as_str()).collect()
     };
     let rows: Vec<Value> = stages
         .iter()
-        .filter_map(|(s, proof)| {
-            let stage = rig.stage(s.stage.as_str())?;
-            Some(json!({
-                "stage": s.stage.as_str(), "activity": s.activity.word(), "was_moving": moving.contains(&s.stage.as_str()),
-                "standstill": proof.word(), "state_epoch": s.epoch.0, "positions": words::axes_json(s, stage),
-            }))
+        .map(|(stage, status, proof)| {
+            json!({
+                "stage": stage.id.as_str(), "activity": status.map_or("unknown", |s| s.activity.word()),
+                "was_moving": moving.contains(&stage.id.as_str()), "standstill": proof.word(),
+                "state_epoch": status.map_or(0, |s| s.epoch.0),
+                "positions": status.map_or(Value::Null, |s| words::axes_json(s, stage)),
+            })
         })
         .collect();
     let confirmed = with(Proof::Confirmed);
@@ -180,7 +208,8 @@ fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>) -> 
         if !confirmed.is_empty() {
             said.push(format!("Standstill of {} is confirmed by readback.", confirmed.join(", ")));
         }
-        let error = RigError::new(code, format!("{} {lines}", said.join(" "))).moved(Moved::Unknown);
+        let what = format!("{} {lines}", said.join(" "));
+        let error = RigError::new(code, what.trim_end()).moved(Moved::Unknown);
         let error = ToolError::from(error)
             .with("standstill", false)
             .with("stopped", moving)
@@ -203,9 +232,9 @@ fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>) -> 
         [] => "Nothing was moving; what waited is dropped.".to_owned(),
         names => format!("Stopped {}.", names.join(", ")),
     };
-    let latched = stages.iter().find(|(s, _)| s.stopped_by == Some(StopBy::Model));
+    let latched = stages.iter().filter_map(|(_, s, _)| *s).find(|s| s.stopped_by == Some(StopBy::Model));
     let moved = if moving.is_empty() { Moved::No } else { Moved::Yes };
-    let epoch = stages.first().map(|(s, _)| s.epoch);
+    let epoch = stages.first().and_then(|(_, s, _)| s.map(|s| s.epoch));
     let answer = Answer::ok(format!("{what} Standstill is confirmed by readback. {lines}"))
         .with("standstill", true)
         .with("stopped", moving)
@@ -214,7 +243,7 @@ fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>) -> 
         .moved(moved)
         .epoch(epoch);
     Ok(match latched {
-        Some((s, _)) => answer
+        Some(s) => answer
             .next("clear_fault", format!("clear_fault {{\"device\": \"{}\"}} when it is safe to go on", s.stage))
             .or_say(format!(
                 "ask the person at the rig to release {} by starting the server again; this one only reads for you",
@@ -264,14 +293,24 @@ mod tests {
     use super::super::testing;
     use super::*;
 
+    /// When the stop was given.
+    const SINCE: Time = Time(Duration::from_secs(1));
+
+    /// The demonstration's state, read after the stop.
+    fn read() -> Snapshot {
+        let mut state = testing::state();
+        state.stages[0].read_at = Some(Time(Duration::from_secs(2)));
+        state
+    }
+
     #[test]
     fn hole_06_a_stop_says_what_it_stopped_and_where_it_stands() {
         let rig = testing::rig();
-        let mut before = testing::state();
+        let mut before = read();
         before.stages[0].activity = Activity::Moving;
-        let mut after = testing::state();
+        let mut after = read();
         after.stages[0].stopped_by = Some(StopBy::Model);
-        let answer = told(&rig, &before, &after, None).unwrap();
+        let answer = told(&rig, &before, &after, None, SINCE).unwrap();
         assert!(answer.text.starts_with("Stopped scope. Standstill is confirmed"), "{}", answer.text);
         assert!(
             answer.text.contains("x 12.5 mm")
@@ -287,13 +326,13 @@ mod tests {
     #[test]
     fn a_stop_without_confirmed_standstill_is_a_loud_error() {
         let rig = testing::rig();
-        let mut state = testing::state();
+        let mut state = read();
         state.stages[0].activity = Activity::Stopping;
-        let e = told(&rig, &state, &state, None).unwrap_err();
+        let e = told(&rig, &state, &state, None, SINCE).unwrap_err();
         assert_eq!((e.error.code, e.error.moved), (Code::StopNotConfirmed, Moved::Unknown));
         assert!(e.error.what.contains("STANDSTILL of scope IS NOT CONFIRMED after 3 s"), "{}", e.error.what);
         state.stages[0].activity = Activity::Offline;
-        let e = told(&rig, &state, &state, None).unwrap_err();
+        let e = told(&rig, &state, &state, None, SINCE).unwrap_err();
         assert_eq!(e.error.code, Code::StopNotSent);
         assert!(e.error.what.contains("NO CONNECTION to scope"), "{}", e.error.what);
     }
@@ -302,37 +341,40 @@ mod tests {
     fn standstill_is_never_claimed_of_a_stage_that_was_not_read_back() {
         let rig = testing::rig();
         type Spoil = fn(&mut StageStatus);
-        let spoil: [(&str, Spoil); 4] = [
+        let spoil: [(&str, Spoil); 5] = [
             ("connecting", |s| s.activity = Activity::Connecting),
             ("identified, but not read yet", |s| s.read_at = None),
             ("given up as not confirmed", |s| {
                 s.fault = Some(crate::model::Fault { code: Code::StopNotConfirmed, ..testing::fault() });
             }),
+            ("last read before the stop", |s| s.read_at = Some(Time::ZERO)),
             ("being stopped, without a reading", |s| (s.activity, s.read_at) = (Activity::Stopping, None)),
         ];
         for (what, spoil) in spoil {
-            let mut state = testing::state();
+            let mut state = read();
             spoil(&mut state.stages[0]);
-            let e = told(&rig, &state, &state, None).expect_err(what);
+            let e = told(&rig, &state, &state, None, SINCE).expect_err(what);
             assert_eq!((e.error.code, e.error.moved), (Code::StopNotConfirmed, Moved::Unknown), "{what}");
             assert!(!e.error.what.contains("confirmed by readback"), "{what}: {}", e.error.what);
             assert_eq!(e.data["standstill"], false, "{what}");
         }
-        let mut state = testing::state();
+        let e = told(&rig, &Snapshot::default(), &Snapshot::default(), None, SINCE).expect_err("before any report");
+        assert_eq!((e.error.code, e.error.moved), (Code::StopNotConfirmed, Moved::Unknown));
+        let mut state = read();
         state.stages[0].activity = Activity::Connecting;
-        let e = told(&rig, &state, &state, None).unwrap_err();
+        let e = told(&rig, &state, &state, None, SINCE).unwrap_err();
         let start = "The stop bytes were sent, but scope is not identified yet: standstill is unknown.";
         assert!(e.error.what.starts_with(start), "{}", e.error.what);
         assert!(e.next.unwrap().say.starts_with("call get_state {} in 2 s"));
         state.stages[0].link.open = false;
-        let e = told(&rig, &state, &state, None).unwrap_err();
+        let e = told(&rig, &state, &state, None, SINCE).unwrap_err();
         assert_eq!(e.error.code, Code::StopNotSent, "nothing can be sent on a port that isn't open");
     }
 
     #[test]
     fn of_several_stages_each_is_told_for_itself_and_one_that_is_not_confirmed_makes_an_error() {
         let mut rig = testing::rig();
-        let mut state = testing::state();
+        let mut state = read();
         for name in ["gone", "waking"] {
             let mut stage = rig.stages[0].clone();
             stage.id = Name::new(name);
@@ -341,10 +383,10 @@ mod tests {
             status.stage = Name::new(name);
             state.stages.push(status);
         }
-        assert!(told(&rig, &state, &state, None).is_ok());
+        assert!(told(&rig, &state, &state, None, SINCE).is_ok());
         state.stages[1].activity = Activity::Offline;
         state.stages[2].activity = Activity::Connecting;
-        let e = told(&rig, &state, &state, None).unwrap_err();
+        let e = told(&rig, &state, &state, None, SINCE).unwrap_err();
         for part in [
             "NO CONNECTION to gone:",
             "but waking is not identified yet",
@@ -354,7 +396,7 @@ mod tests {
         }
         assert_eq!((e.error.code, e.data["stages"].as_array().unwrap().len()), (Code::StopNotSent, 3));
         assert_eq!(e.data["stages"][0]["standstill"], "confirmed");
-        assert!(told(&rig, &state, &state, Some(&Name::new("scope"))).is_ok(), "alone it is confirmed");
+        assert!(told(&rig, &state, &state, Some(&Name::new("scope")), SINCE).is_ok(), "alone it is confirmed");
     }
 
     #[test]
