@@ -156,6 +156,9 @@ impl Rules {
             slow |= judged.slow;
             from.clone_from(&leg.targets);
         }
+        if refusals.iter().any(|r| r.code == Code::KeepOut) {
+            free = short_of(stage, &resolved, free);
+        }
         let nearest = (free < 1.0).then(|| self.partway(stage, &resolved, free)).flatten();
         Ok(Verdict { refusals, targets: resolved.targets, swept, duration, nearest, slow })
     }
@@ -452,6 +455,17 @@ fn outside(axis: &Axis, at: Position) -> Refusal {
         )),
         ..refusal(Code::OutOfTravel, format!("travel of {}", axis.id), what, axis.why.clone())
     }
+}
+
+/// The share of the way that ends short of a keep-out's face by what an axis may miss its target by. Axes whose
+/// way is no longer than that don't count.
+fn short_of(stage: &Stage, resolved: &Resolved, free: f64) -> f64 {
+    let back = resolved.from.iter().zip(&resolved.targets).filter_map(|((name, from), (_, to))| {
+        let way = (*to - *from).in_base().abs();
+        let miss = stage.axis(name.as_str())?.tolerance.in_base();
+        (way > miss).then(|| miss / way)
+    });
+    (free - back.fold(0.0, f64::max)).max(0.0)
 }
 
 fn refusal(code: Code, rule: String, what: String, why: Option<String>) -> Refusal {

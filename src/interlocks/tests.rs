@@ -151,7 +151,8 @@ fn the_way_counts_not_its_ends() {
 fn a_keep_out_names_the_last_free_place_on_the_way() {
     let verdict = rules(true).judge_move(&to("a", &[("x", 90.0)]), &state(10.0, 50.0, 3.0), NOW).unwrap();
     let near = verdict.nearest.unwrap()[0].1.in_base();
-    assert!(near <= 40.0 && near > 39.99, "{near}");
+    // Short of the face by the tolerance, since an arrival may be off by that.
+    assert!(near <= 39.99 && near > 39.98, "{near}");
 }
 
 #[test]
