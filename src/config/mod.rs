@@ -37,15 +37,17 @@ pub struct KnownDrivers {
     pub cameras: &'static [&'static str],
 }
 
-/// Reads and checks a rig file. Nothing is opened but the file itself. The rig and the problems name it by its
-/// absolute path.
+/// Reads and checks a rig file. Nothing is opened but the file itself.  To a terminal the problems name it as
+/// it was given, to tools by its absolute path.
 ///
 /// # Errors
 /// Everything that is wrong with it: it is missing, a folder, unreadable, larger than [`MAX_BYTES`] or not
 /// UTF-8 (one problem without a place), or what [`parse`] finds.
 pub fn load(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
-    // Whoever reads of the file may stand in another folder.
-    let path = &std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    read(path, known).map_err(|problems| problems.of_file(path))
+}
+
+fn read(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
     let unreadable = |message: String, remedy: &str| Problems::unreadable(path, message, remedy);
     let failed = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => {

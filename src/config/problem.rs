@@ -64,13 +64,20 @@ pub struct Problems {
     pub list: Vec<Problem>,
     /// The file's text, for drawing; empty where it could not be read.
     text: String,
+    /// The absolute path of a file that was read from disk, for those who may stand in another folder.
+    path: Option<PathBuf>,
 }
 
 impl Problems {
     /// The single problem of a file that could not be read.
     pub(super) fn unreadable(file: &Path, message: impl Into<String>, remedy: impl Into<String>) -> Problems {
         let problem = Problem { file: file.to_owned(), place: None, message: message.into(), remedy: remedy.into() };
-        Problems { list: vec![problem], text: String::new() }
+        Problems { list: vec![problem], text: String::new(), path: None }
+    }
+
+    /// The same, of a file on disk.
+    pub(super) fn of_file(self, file: &Path) -> Problems {
+        Problems { path: std::path::absolute(file).ok(), ..self }
     }
 
     /// Draws each problem with its line, the way a compiler does; `color` adds terminal colours.
@@ -93,7 +100,11 @@ impl Problems {
 
     /// One line a problem, for the text of a tool's error: `rig.toml:12: what is wrong; what to do`.
     pub fn render_plain(&self) -> String {
-        let mut lines: Vec<String> = self.list.iter().take(LISTED).map(Problem::to_string).collect();
+        let named = |p: &Problem| match &self.path {
+            Some(path) => Problem { file: path.clone(), ..p.clone() }.to_string(),
+            None => p.to_string(),
+        };
+        let mut lines: Vec<String> = self.list.iter().take(LISTED).map(named).collect();
         if self.list.len() > LISTED {
             lines.push(format!("and {} more problems", self.list.len() - LISTED));
         }
@@ -193,7 +204,7 @@ impl<'a> Sink<'a> {
     /// The problems in the order of their lines.
     pub(super) fn problems(mut self) -> Problems {
         self.list.sort_by_key(|p| p.place.as_ref().map_or(0, |at| at.span.start));
-        Problems { list: self.list, text: self.text.to_owned() }
+        Problems { list: self.list, text: self.text.to_owned(), path: None }
     }
 
     fn place(&self, span: Range<usize>) -> Place {

@@ -227,11 +227,16 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
 }
 
 fn path_words(file: Option<&Path>) -> String {
-    file.map_or(" of the demonstration".into(), |f| format!(" {}", f.display()))
+    file.map_or(" of the demonstration".into(), |f| format!(" {}", absolute(f)))
 }
 
 fn path_json(file: Option<&Path>) -> Value {
-    json!(file.map(|f| f.display().to_string()))
+    json!(file.map(absolute))
+}
+
+/// A client can't know in which folder the server stands.
+fn absolute(file: &Path) -> String {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
 }
 
 struct Device<'a> {
