@@ -261,7 +261,9 @@ impl StageUnit {
         let mut handed = false;
         self.guarded(|d, _| handed = d.stop(now));
         let had_motion = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. });
-        if self.status.activity == Activity::Offline || self.dead {
+        let unopened = self.status.activity == Activity::Connecting && !self.status.link.open;
+        if self.status.activity == Activity::Offline || unopened || self.dead {
+            // Nothing can be handed over; the driver does it as soon as somebody can hear it.
             return;
         }
         if matches!(self.doing, Doing::Homing { .. }) {
