@@ -192,8 +192,8 @@ pub enum Homing {
         /// How long it may take.
         timeout: Duration,
     },
-    /// There is none. The rig file then says of every axis that it moves by the controller's bare counter
-    /// (`trust = "unknown"`): in this version nothing but homing makes a position trusted.
+    /// There is none: a person declares positions. Rig files can't say so in this version, where nothing but
+    /// homing makes a position trusted.
     Never,
 }
 

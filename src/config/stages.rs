@@ -96,7 +96,7 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &[&str], others: &[&str
     let home = home.and_then(|f| homing(sink, &f, order_against));
     if home == Some(Homing::Never) {
         // Nothing but homing makes a position trusted here: an axis that asks for more could never move.
-        for (trust, at) in trusts.into_iter().filter(|(trust, _)| *trust > Trust::Unknown) {
+        for (trust, at) in trusts {
             let message = format!(
                 "`trust` = \"{trust}\" can never be reached with home = \"never\": in this version only homing makes a \
                  position trusted"
@@ -228,7 +228,8 @@ fn axis(
         .need(sink, "tolerance", "write how near to a target it must come to rest, in its unit; there is no default")
         .and_then(|f| positive(sink, &f, unit, length));
     let trust = s.need(sink, "trust", "write trust = \"referenced\": the axis moves once it is homed").and_then(|f| {
-        let levels = [Trust::Referenced, Trust::Restored, Trust::Assumed, Trust::Unknown];
+        // Not `unknown`: from a position that nobody knows, no target is known either.
+        let levels = [Trust::Referenced, Trust::Restored, Trust::Assumed];
         let names = levels.map(|t| t.to_string());
         let words: Vec<(&str, Trust)> = names.iter().map(String::as_str).zip(levels).collect();
         let trust = f.one_of(sink, &words)?;

@@ -54,7 +54,7 @@ origin = 0
 travel = [-180, 180]
 max_speed_per_s = 10
 tolerance = 0.1
-trust = "unknown"
+trust = "restored"
 holds_unpowered = true
 [[camera]]
 id = "cam"
@@ -246,19 +246,18 @@ fn homing_is_said_in_full() {
 fn a_rig_that_could_never_move_does_not_load() {
     const HOME: &str = "home = { order = [\"y\", \"x\", \"r\"] }";
     let never = GOOD.replacen(HOME, "home = \"never\"", 1);
-    // Its axes ask for referenced, assumed and unknown.
     let problems = read(&never).unwrap_err();
     let lines: Vec<_> = problems.list.iter().map(Problem::line).collect();
-    assert_eq!(lines, [Some(23), Some(32)], "{problems}");
+    assert_eq!(lines, [Some(23), Some(32), Some(43)], "{problems}");
     for problem in &problems.list {
         assert!(problem.message.contains("only homing makes a position trusted"), "{problem}");
         assert!(problem.remedy.contains("home = { order = ") && !problem.remedy.contains("assumed"), "{problem}");
         assert!(!problem.remedy.contains("unknown"), "{problem}");
     }
-    // The bare counter is an owner's own word, and none that is advised.
-    let knowingly =
-        never.replacen("\"referenced\"", "\"unknown\"", 1).replacen("trust = \"assumed\"", "trust = \"unknown\"", 1);
-    assert_eq!(read(&knowingly).unwrap().stages[0].home, Homing::Never);
+    // Nor does one that would move from a position that nobody knows.
+    let blind = GOOD.replacen("trust = \"referenced\"", "trust = \"unknown\"", 1);
+    let problems = read(&blind).unwrap_err();
+    assert!(problems.list[0].remedy.contains("\"referenced\""), "{problems}");
 }
 
 #[test]
