@@ -366,3 +366,18 @@ fn a_line_whose_end_was_lost_does_not_swallow_the_next_nor_cost_the_reference() 
     lab.move_to(&[("x", 60.0)]).unwrap();
     assert!((lab.truly("x") - 60.0).abs() < 0.02);
 }
+
+#[test]
+fn orders_that_come_before_the_devices_are_identified_wait_for_them() {
+    let mut lab = Lab::demo(1);
+    let picture = lab.shoot();
+    assert_eq!(picture.unwrap().frames.len(), 1);
+    let mut lab = Lab::demo(1);
+    assert_eq!(lab.home().unwrap().moved, Moved::Yes);
+    // But not for ever.
+    let mut lab = Lab::demo(1);
+    lab.fault(Fault::Silence { on: true });
+    let asked = lab.now();
+    assert_eq!(lab.home().unwrap_err().code, Code::NotConnected);
+    assert!(lab.now() - asked < Duration::from_secs(6), "{:?}", lab.now() - asked);
+}

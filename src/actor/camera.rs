@@ -134,6 +134,11 @@ impl CameraUnit {
         RigError::new(code, format!("Camera {}: {what}", self.status.camera)).on(&self.status.camera)
     }
 
+    /// Whether it is on its way to be there, for all that is known.
+    pub(super) fn is_connecting(&self) -> bool {
+        !self.status.ready && self.status.fault.is_none()
+    }
+
     fn ready(&self) -> Result<(), RigError> {
         if !self.status.ready {
             let why = self.status.fault.as_ref().map_or("It isn't connected yet.".into(), |f| f.what.clone());

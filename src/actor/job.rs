@@ -20,6 +20,9 @@ use crate::units::Distance;
 
 /// How long a reading of this moment may take to come.
 const FRESH: Duration = Duration::from_millis(1500);
+/// How long a job waits for a device that is still being identified: a client's first call comes as soon as the
+/// program runs.
+const ONLINE: Duration = Duration::from_secs(5);
 /// How long the audit log may take to acknowledge a line.
 const AUDIT: Duration = Duration::from_secs(2);
 
@@ -74,6 +77,8 @@ enum Stand {
     Home { stage: usize },
     /// Standing still.
     Settle { until: Time },
+    /// The camera is still being identified.
+    Camera { shot: Shot },
     /// The camera takes its settings.
     Set { camera: usize, shot: Shot },
     /// Positions are read before the exposure.
@@ -208,6 +213,7 @@ impl Job {
             },
             Stand::Settle { until } if bench.now < until => self.wait(Stand::Settle { until }),
             Stand::Settle { .. } => Ok(Flow::Again),
+            Stand::Camera { shot } => self.begin(Step::Shoot(shot), bench),
             Stand::Set { camera, shot } => match bench.cameras[camera].take_set() {
                 None => self.wait(Stand::Set { camera, shot }),
                 Some(set) => {
@@ -280,6 +286,9 @@ impl Job {
             Step::Settle(time) => self.wait(Stand::Settle { until: now + time }),
             Step::Shoot(shot) => {
                 let camera = bench.camera(&shot.camera)?;
+                if bench.cameras[camera].is_connecting() && now.since(self.started) < ONLINE {
+                    return self.wait(Stand::Camera { shot });
+                }
                 if shot.change.is_empty() {
                     return self.before(camera, bench);
                 }
@@ -295,6 +304,11 @@ impl Job {
             Then::Leg { stage, .. } => *stage,
             Then::Home(h) => bench.stage(&h.stage)?,
         };
+        let connecting = bench.stages[stage].status.activity == Activity::Connecting;
+        if connecting && bench.stages[stage].status.fault.is_none() && bench.now.since(self.started) < ONLINE {
+            // The reading that counts is the first after that.
+            return self.wait(Stand::Fresh { since: bench.now, then });
+        }
         // Without a new reading it is judged on the old one, and refused where that is too old.
         let status = &bench.stages[stage].status;
         let online = status.identity.is_some() && status.link.open && status.activity != Activity::Offline;
