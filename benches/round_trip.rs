@@ -13,7 +13,8 @@ const WARM: usize = 200;
 const CALLS: usize = 5000;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let mut child = Command::new(env!("CARGO_BIN_EXE_steadyhand"))
             .arg("demo")

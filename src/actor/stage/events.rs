@@ -1,0 +1,281 @@
+//! What a driver reports, and what follows from it for status, trust and the motion in progress.
+
+use std::time::Duration;
+
+use super::super::motion::{Seen, StillWatch};
+use super::{Doing, StageUnit};
+use crate::devices::{MotionState, Reading, StageEvent, StageFacts};
+use crate::model::{Activity, Code, Moved, Remedy, Time, Trust};
+
+impl StageUnit {
+    pub(super) fn digest(&mut self, event: StageEvent, now: Time) {
+        match event {
+            StageEvent::Online(facts) => self.online(facts, now),
+            StageEvent::Offline { code, what } => self.offline(code, what, now),
+            StageEvent::Stirring => {
+                if self.status.activity == Activity::Connecting && self.is_free() {
+                    self.note("note", "It was found moving, though not by an order from here.".into());
+                    self.set_activity(Activity::Moving);
+                    self.bump();
+                }
+            }
+            StageEvent::Reading(reading) => self.read(reading, now),
+            StageEvent::Accepted => {
+                if let Doing::Moving(watch) = &mut self.doing {
+                    watch.accept(now);
+                }
+            }
+            StageEvent::Refused { code, what } => {
+                let what = format!("The controller refused: {what}.");
+                self.note("refused", what.clone());
+                match &self.doing {
+                    Doing::Moving(_) => self.end(Err(self.error(code, &what, Moved::No))),
+                    Doing::Homing { .. } => self.end(Err(self.error(code, &what, Moved::No))),
+                    Doing::Stopping(_) | Doing::Nothing => {}
+                }
+            }
+            StageEvent::Unanswered { what } => {
+                let cause = self.error(Code::NotResponding, &what, Moved::Unknown);
+                self.note("fault", what);
+                self.abandon(cause, now);
+            }
+            StageEvent::Homed => {
+                if let Doing::Homing { homed, .. } = &mut self.doing {
+                    *homed = Some(StillWatch::new(now));
+                    self.poll(now);
+                }
+            }
+            StageEvent::HomingFailed { what } => {
+                self.distrust("homing failed");
+                let what = format!("Homing failed: {what}.");
+                self.note("fault", what.clone());
+                self.end(Err(self.error(Code::HomingFailed, &what, Moved::Unknown)));
+            }
+            StageEvent::Alarm { what, position_lost } => {
+                if position_lost {
+                    self.distrust(&what);
+                }
+                self.fault(Code::Alarm, what.clone(), Remedy::ClearFault, now);
+                self.end_motion(Code::Alarm, &what);
+            }
+            StageEvent::PositionLost { what } => self.distrust(&what),
+            StageEvent::Astray { what } => {
+                self.fault(Code::WrongDirection, what.clone(), Remedy::ClearFault, now);
+                let cause = self.error(Code::WrongDirection, &what, Moved::Yes);
+                self.abandon(cause, now);
+            }
+            StageEvent::Reset { what } => {
+                self.distrust(&what);
+                self.fault(Code::ControllerReset, what.clone(), Remedy::ClearFault, now);
+                self.end_motion(Code::ControllerReset, &what);
+                self.end_stop();
+                self.set_activity(Activity::Connecting);
+            }
+            StageEvent::Recovered => {
+                if self.recovering.is_some() {
+                    self.recovering = Some(true);
+                    self.release();
+                    // What it says from now on counts.
+                    self.poll(now);
+                }
+            }
+            StageEvent::NotRecovered { what } => {
+                self.recovering = None;
+                self.note("fault", format!("It could not be unlocked: {what}"));
+            }
+            StageEvent::Note(what) => self.note("note", what),
+        }
+    }
+
+    pub(super) fn online(&mut self, facts: StageFacts, now: Time) {
+        self.note("connected", format!("{} {}", facts.identity.model, facts.identity.firmware));
+        self.status.identity = Some(facts.identity.clone());
+        self.facts = facts;
+        if self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Reconnect) {
+            self.status.fault = None;
+        }
+        self.last = None;
+        self.status.read_at = None;
+        if let Doing::Stopping(stopping) = &mut self.doing {
+            // A stop that was given before it was known: standstill is still to be read.
+            stopping.watch = StillWatch::new(now);
+            self.bump();
+            return self.poll(now);
+        }
+        if !self.is_free() {
+            // It was identified anew in the middle of something: that something is over, nobody knows how.
+            let what = "The controller was identified anew before the motion was over.";
+            self.end(Err(self.error(Code::ControllerReset, what, Moved::Unknown)));
+        }
+        self.set_activity(Activity::Idle);
+        if self.recovering == Some(false) && self.status.fault.is_none() {
+            self.recovering = Some(true);
+        }
+        self.bump();
+        self.poll(now);
+    }
+
+    pub(super) fn offline(&mut self, code: Code, what: String, now: Time) {
+        // A port that can't be opened is told again at each attempt: the same is noted once.
+        let known = self.status.activity == Activity::Offline
+            && self.status.fault.as_ref().is_some_and(|f| f.code == code && f.what == what);
+        if known {
+            return;
+        }
+        self.note("lost", what.clone());
+        self.distrust(&what);
+        for axis in &mut self.status.axes {
+            axis.position = None;
+        }
+        self.status.read_at = None;
+        self.last = None;
+        self.recovering = None;
+        let moving = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. } | Doing::Stopping(_));
+        self.unseen_end |= moving || self.status.activity.is_motion();
+        self.fault(code, what.clone(), Remedy::Reconnect, now);
+        if moving {
+            let what = format!("{what} Whether it stopped is not known.");
+            self.end(Err(self.error(code, &what, Moved::Unknown)));
+        }
+        self.doing = Doing::Nothing;
+        self.set_activity(Activity::Offline);
+    }
+
+    pub(super) fn read(&mut self, reading: Reading, now: Time) {
+        if !self.suspect && (self.jumped(&reading, now) || self.strayed(&reading)) {
+            // Once can be a damaged line that happens to be well formed: ask again before believing it.
+            self.suspect = true;
+            self.poll(now);
+            return;
+        }
+        if std::mem::take(&mut self.suspect) && self.jumped(&reading, now) {
+            let what = "its counter jumped further than the axis can have moved";
+            self.note(
+                "fault",
+                format!(
+                    "Its counter jumped further than the axis can have moved: {:?} after {:?}.",
+                    self.show(&reading.positions),
+                    self.last.as_ref().map(|r| self.show(&r.positions))
+                ),
+            );
+            self.distrust(what);
+        }
+        let limits_before: Vec<bool> = self.status.axes.iter().map(|a| a.at_limit).collect();
+        for (i, axis) in self.status.axes.iter_mut().enumerate() {
+            axis.position = reading.positions.get(i).copied().flatten();
+            axis.at_limit = reading.at_limit.get(i).copied().unwrap_or(false);
+        }
+        if self.status.axes.iter().map(|a| a.at_limit).ne(limits_before) {
+            self.bump();
+        }
+        self.status.read_at = Some(reading.asked_at);
+        if !matches!(reading.motion, MotionState::Moving | MotionState::Homing) {
+            self.unseen_end = false;
+        }
+        match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Nothing => self.read_at_rest(&reading, now),
+            Doing::Moving(mut watch) => {
+                let seen = watch.read(&reading, now);
+                self.doing = Doing::Moving(watch);
+                self.seen(seen, now);
+            }
+            Doing::Homing { since, until, axes, began, mut homed } => {
+                let still = homed.as_mut().is_some_and(|w| w.read(&reading)) && reading.motion == MotionState::Idle;
+                self.doing = Doing::Homing { since, until, axes: axes.clone(), began, homed };
+                if still && axes.iter().all(|i| self.status.axes[*i].position.is_some()) {
+                    self.referenced(axes);
+                }
+            }
+            Doing::Stopping(mut stopping) => {
+                let still = stopping.watch.read(&reading);
+                self.doing = Doing::Stopping(stopping);
+                if still {
+                    self.stands();
+                }
+            }
+        }
+        self.last = Some(reading);
+        self.last_at = now;
+    }
+
+    /// Nobody ordered a motion; what does the controller do?
+    pub(super) fn read_at_rest(&mut self, reading: &Reading, now: Time) {
+        let was = self.status.activity;
+        match &reading.motion {
+            MotionState::Idle | MotionState::Locked => self.set_activity(Activity::Idle),
+            MotionState::Moving | MotionState::Homing => {
+                // A knob, another program, or an order that was given up as lost.
+                self.set_activity(Activity::Moving);
+                if was == Activity::Idle {
+                    self.note("note", "It moves, though not by an order from here.".into());
+                    self.bump();
+                }
+            }
+            MotionState::Held(word) => {
+                self.set_activity(Activity::Idle);
+                if self.status.fault.is_none() && self.recovering.is_none() {
+                    let what = format!("The controller is in \"{word}\" and takes no motion.");
+                    self.fault(Code::Alarm, what, Remedy::ClearFault, now);
+                }
+            }
+        }
+        if was == Activity::Moving && self.status.activity == Activity::Idle {
+            self.bump();
+        }
+    }
+
+    pub(super) fn referenced(&mut self, axes: Vec<usize>) {
+        for i in axes {
+            self.status.axes[i].trust = Trust::Referenced;
+        }
+        self.note("reference", "It found its reference.".into());
+        self.end(Ok(Moved::Yes));
+    }
+
+    pub(super) fn seen(&mut self, seen: Seen, now: Time) {
+        match seen {
+            Seen::Going => {}
+            Seen::Arrived => self.end(Ok(Moved::Yes)),
+            Seen::Failed(code, what) => {
+                let moved = match &self.doing {
+                    Doing::Moving(w) if w.has_moved() => Moved::Yes,
+                    _ => Moved::Unknown,
+                };
+                self.note("fault", format!("[{code}] {what}"));
+                if code == Code::Stalled {
+                    self.distrust("it stalled");
+                }
+                if matches!(code, Code::Stalled | Code::WrongDirection | Code::Alarm | Code::Faulted) {
+                    let code = if code == Code::Faulted { Code::Alarm } else { code };
+                    self.fault(code, what.clone(), Remedy::ClearFault, now);
+                }
+                let cause = self.error(code, &what, moved);
+                self.abandon(cause, now);
+            }
+        }
+    }
+
+    /// Standstill after a stop is confirmed.
+    pub(super) fn stands(&mut self) {
+        let Doing::Stopping(stopping) = std::mem::replace(&mut self.doing, Doing::Nothing) else { return };
+        let took = self.status.read_at.map_or(Duration::ZERO, |t| t.since(stopping.since));
+        self.note("stopped", format!("It stands still, {} ms after the stop.", took.as_millis()));
+        if self.status.fault.as_ref().is_some_and(|f| matches!(f.code, Code::StopNotSent | Code::StopNotConfirmed)) {
+            self.status.fault = None;
+        }
+        // Readings from before and after tell whether it moved at all.
+        let moved = stopping.began.map_or(Moved::Unknown, |began| {
+            let now = self.status.axes.iter().map(|a| a.position);
+            let known = began.iter().all(Option::is_some);
+            if began.iter().copied().ne(now) {
+                Moved::Yes
+            } else if known {
+                Moved::No
+            } else {
+                Moved::Unknown
+            }
+        });
+        let result = stopping.cause.map(|e| Err(if e.moved == Moved::Unknown { e.moved(moved) } else { e }));
+        self.finish(result);
+    }
+}
