@@ -5,8 +5,18 @@ mod support;
 use std::time::Duration;
 
 use hw_sim::Fault;
+use steadyhand::actor::Ticket;
+use steadyhand::model::Report;
 use steadyhand::model::{Activity, Code, Moved, Trust};
 use support::Lab;
+
+/// Begins a move and waits until the carriage is really under way.
+fn moving(lab: &mut Lab, targets: &[(&str, f64)]) -> Ticket<Report> {
+    let movement = lab.to(targets);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    ticket
+}
 
 #[test]
 fn a_stage_is_identified_homed_and_moved_and_the_carriage_is_really_there() {
@@ -71,9 +81,7 @@ fn a_relative_move_is_only_good_for_the_state_it_was_decided_on() {
 #[test]
 fn a_stop_reaches_the_wire_in_the_pass_in_which_it_is_seen_and_standstill_is_proved() {
     let mut lab = Lab::homed(1);
-    let movement = lab.to(&[("x", 10.0), ("y", 30.0)]);
-    let ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let ticket = moving(&mut lab, &[("x", 10.0), ("y", 30.0)]);
     let asked = lab.now();
     lab.stop();
     let e = lab.answer(ticket).unwrap_err();
@@ -113,9 +121,7 @@ fn a_stop_in_the_same_moment_as_a_move_lets_nothing_start() {
 #[test]
 fn a_lost_caller_takes_its_motion_with_it() {
     let mut lab = Lab::homed(1);
-    let movement = lab.to(&[("x", 10.0)]);
-    let ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let ticket = moving(&mut lab, &[("x", 10.0)]);
     drop(ticket);
     lab.run_ms(1500);
     assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
@@ -127,9 +133,7 @@ fn a_lost_caller_takes_its_motion_with_it() {
 #[test]
 fn a_power_cycle_in_motion_is_noticed_by_its_banner_and_loses_the_trust() {
     let mut lab = Lab::homed(1);
-    let movement = lab.to(&[("x", 10.0)]);
-    let ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let ticket = moving(&mut lab, &[("x", 10.0)]);
     lab.fault(Fault::Reset);
     let e = lab.answer(ticket).unwrap_err();
     assert!(matches!(e.code, Code::ControllerReset | Code::NotResponding), "{e}");
@@ -144,9 +148,7 @@ fn a_power_cycle_in_motion_is_noticed_by_its_banner_and_loses_the_trust() {
 #[test]
 fn an_unplugged_cable_in_motion_leaves_it_open_whether_it_moved_and_comes_back_without_trust() {
     let mut lab = Lab::homed(1);
-    let movement = lab.to(&[("x", 10.0)]);
-    let ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let ticket = moving(&mut lab, &[("x", 10.0)]);
     lab.fault(Fault::Unplug);
     let e = lab.answer(ticket).unwrap_err();
     assert_eq!((e.code, e.moved), (Code::Unplugged, Moved::Unknown));
@@ -161,9 +163,7 @@ fn an_unplugged_cable_in_motion_leaves_it_open_whether_it_moved_and_comes_back_w
 #[test]
 fn a_silent_controller_is_told_and_a_stop_is_still_written() {
     let mut lab = Lab::homed(1);
-    let movement = lab.to(&[("x", 10.0)]);
-    let ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let ticket = moving(&mut lab, &[("x", 10.0)]);
     lab.fault(Fault::Silence { on: true });
     lab.run_ms(300);
     let asked = lab.now();
@@ -240,9 +240,7 @@ fn an_old_controller_without_jogs_homes_moves_and_stops() {
     assert!((lab.truly("x") - 40.0).abs() < 0.02);
     assert!(!lab.heard_since(since).windows(3).any(|w| w == b"$J="), "it has no jogs");
 
-    let movement = lab.to(&[("x", 5.0), ("y", 30.0)]);
-    let ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let ticket = moving(&mut lab, &[("x", 5.0), ("y", 30.0)]);
     let asked = lab.now();
     lab.stop();
     let e = lab.answer(ticket).unwrap_err();
@@ -260,9 +258,7 @@ fn an_old_controller_without_jogs_homes_moves_and_stops() {
 fn a_controller_that_is_found_moving_is_told_and_can_be_stopped() {
     let mut lab = Lab::homed(1);
     lab.move_to(&[("x", 70.0)]).unwrap();
-    let movement = lab.to(&[("x", 2.0)]);
-    let _ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let _ticket = moving(&mut lab, &[("x", 2.0)]);
     // The program is killed; the controller goes on.
     let Lab { bench, .. } = lab;
     let mut lab = Lab::new(support::DEMO, bench);
@@ -282,9 +278,7 @@ fn a_controller_that_is_found_moving_is_told_and_can_be_stopped() {
 #[test]
 fn a_controller_that_is_found_moving_and_left_alone_is_identified_when_it_rests() {
     let mut lab = Lab::homed(1);
-    let movement = lab.to(&[("x", 30.0)]);
-    let _ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let _ticket = moving(&mut lab, &[("x", 30.0)]);
     let Lab { bench, .. } = lab;
     let mut lab = Lab::new(support::DEMO, bench);
     lab.online();
@@ -329,9 +323,7 @@ fn the_end_of_the_program_claims_no_standstill_that_it_has_not_seen() {
 
     for fault in [Fault::Unplug, Fault::Silence { on: true }] {
         let mut lab = Lab::homed(1);
-        let movement = lab.to(&[("x", 2.0)]);
-        let ticket = lab.begin_move(movement).unwrap();
-        lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+        let ticket = moving(&mut lab, &[("x", 2.0)]);
         lab.fault(fault.clone());
         lab.run_ms(100);
         drop(ticket);
@@ -339,9 +331,7 @@ fn the_end_of_the_program_claims_no_standstill_that_it_has_not_seen() {
     }
 
     let mut lab = Lab::homed(1);
-    let movement = lab.to(&[("x", 2.0)]);
-    let _ticket = lab.begin_move(movement).unwrap();
-    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let _ticket = moving(&mut lab, &[("x", 2.0)]);
     assert!(farewell(&mut lab).is_ok(), "a stop that is seen to work is told as such");
     assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
 }

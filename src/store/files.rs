@@ -160,11 +160,11 @@ fn claim_and_rename(file: NamedTempFile, path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn names(folder: &Path) -> Vec<String> {
+    pub(in crate::store) fn names(folder: &Path) -> Vec<String> {
         let mut all: Vec<_> =
             std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         all.sort();

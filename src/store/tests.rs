@@ -1,5 +1,6 @@
 //! What the store promises about pictures: whole, never overwritten, found again, and beneath one root.
 
+use super::files::tests::names;
 use super::*;
 use crate::config;
 use crate::model::{AxisId, AxisReading, CameraSettings, Moved, Name, Pixels, Time, Trust};
@@ -90,13 +91,6 @@ fn save(store: &Store, label: Option<&'static str>) -> StoredImage {
 
 fn today(image: &StoredImage) -> PathBuf {
     image.img_path.parent().unwrap().to_path_buf()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut all: Vec<_> =
-        std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    all.sort();
-    all
 }
 
 #[test]
