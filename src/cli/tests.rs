@@ -1,6 +1,7 @@
 //! The command line as it is typed.
 
 use super::*;
+use crate::config::Kind;
 
 fn parse(line: &str) -> Cli {
     Cli::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"))
@@ -54,6 +55,7 @@ fn the_short_help_is_short_and_the_long_one_says_how_it_ends() {
 #[test]
 fn the_known_drivers_are_those_of_the_table() {
     let known = crate::devices::known();
-    assert_eq!(known.stages.len() + known.cameras.len(), crate::devices::DRIVERS.len());
-    assert!(known.stages.contains(&"grbl") && known.cameras.contains(&"simcam"));
+    assert_eq!(known.0.len(), crate::devices::DRIVERS.len());
+    let kind = |name: &str| known.get(name).map(|d| d.kind);
+    assert_eq!((kind("grbl"), kind("simcam")), (Some(Kind::Stage), Some(Kind::Camera)));
 }

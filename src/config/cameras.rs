@@ -5,6 +5,7 @@ use super::devices::{DeviceDraft, device};
 use super::problem::Sink;
 use super::reader::{Field, Section};
 use super::rig::Camera;
+use super::{Kind, KnownDrivers};
 use crate::model::{AxisId, CameraChange};
 use crate::units::Dimension;
 
@@ -24,15 +25,14 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
     root: &mut Section<'_>,
     axes: &Axes<'_>,
-    drivers: &[&str],
-    others: &[&str],
+    drivers: &KnownDrivers,
 ) -> Vec<CameraDraft> {
     let sections = root.tables(sink, "camera", MAX);
-    sections.into_iter().map(|s| one(sink, s, axes, drivers, others)).collect()
+    sections.into_iter().map(|s| one(sink, s, axes, drivers)).collect()
 }
 
-fn one(sink: &mut Sink<'_>, mut s: Section<'_>, axes: &Axes<'_>, drivers: &[&str], others: &[&str]) -> CameraDraft {
-    let device = device(sink, &mut s, drivers, others);
+fn one(sink: &mut Sink<'_>, mut s: Section<'_>, axes: &Axes<'_>, drivers: &KnownDrivers) -> CameraDraft {
+    let device = device(sink, &mut s, drivers, Kind::Camera);
     let pixel_size_um = s
         .need(sink, "pixel_size_um", "write how many micrometres of the sample one unbinned pixel shows")
         .and_then(|f| f.number_in(sink, 0.0001..=100_000.0, "um"));
@@ -58,9 +58,15 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, axes: &Axes<'_>, drivers: &[&str
         bits: bits.flatten(),
     };
     let camera = match (&device.id, &device.driver, &device.link, pixel_size_um) {
-        (Some(id), Some(driver), Some((link, _)), Some(pixel_size_um)) => {
-            Some(Camera { id: id.clone(), driver: driver.clone(), link: link.clone(), pixel_size_um, right, up, start })
-        }
+        (Some(id), Some(driver), Some((link, _)), Some(pixel_size_um)) => Some(Camera {
+            id: id.clone(),
+            driver: driver.name.to_owned(),
+            link: link.clone(),
+            pixel_size_um,
+            right,
+            up,
+            start,
+        }),
         _ => None,
     };
     CameraDraft { device, camera }

@@ -1,41 +1,70 @@
-//! What stages and cameras have in common: a name, a driver and a link of their own.
+//! What all devices have in common: a name, a driver and a link, of their own or shared by drivers of one family.
 
 use std::ops::Range;
 
 use super::links::LinkDraft;
 use super::problem::{Sink, quoted};
 use super::reader::{Field, Section, choice};
+use super::{Kind, KnownDriver, KnownDrivers};
 use crate::model::Name;
 
 /// The common part of a device as far as it could be read.
 pub(super) struct DeviceDraft {
     pub(super) id: Option<Name>,
     pub(super) id_at: Range<usize>,
-    pub(super) driver: Option<String>,
+    pub(super) driver: Option<&'static KnownDriver>,
     /// The link's name and where the file says it.
     pub(super) link: Option<(Name, Range<usize>)>,
 }
 
-/// Reads id, driver and link. `others` are the drivers of the other kind of device.
-pub(super) fn device(sink: &mut Sink<'_>, s: &mut Section<'_>, drivers: &[&str], others: &[&str]) -> DeviceDraft {
+/// Reads id, driver and link of a device of that kind.
+pub(super) fn device(sink: &mut Sink<'_>, s: &mut Section<'_>, drivers: &KnownDrivers, kind: Kind) -> DeviceDraft {
     let id_field = s.need(sink, "id", "name the device: id = \"sample\"");
     let id_at = id_field.as_ref().map_or_else(|| s.span(), Field::span);
     let id = id_field.and_then(|f| f.id(sink));
-    let known = || drivers.iter().copied();
+    let known = || drivers.names(kind);
     let missing = format!("name its driver: {}", known().map(|d| format!("{d:?}")).collect::<Vec<_>>().join(", "));
     let driver = s.need(sink, "driver", &missing).and_then(|f| {
         let text = f.string(sink)?;
-        if drivers.contains(&text) {
-            return Some(text.to_owned());
-        }
-        let what =
-            if others.contains(&text) { "is the driver of another kind of device" } else { "is no known driver" };
+        let what = match drivers.get(text) {
+            Some(driver) if driver.kind == kind => return Some(driver),
+            Some(_) => "is the driver of another kind of device",
+            None => "is no known driver",
+        };
         f.bad(sink, format!("{} {what}", quoted(text)), choice(text, known()))
     });
     let link = s
         .need(sink, "link", "name its connection: link = \"…\", the id of a [[link]]")
         .and_then(|f| f.id(sink).map(|name| (name, f.span())));
     DeviceDraft { id, id_at, driver, link }
+}
+
+/// Why a device can't be on a link together with those that were named before, and what to do.
+fn cannot_share(
+    sink: &Sink<'_>,
+    device: &DeviceDraft,
+    on_link: &[&DeviceDraft],
+    link: &Name,
+) -> Option<(String, String)> {
+    let first = on_link.first()?;
+    let line = first.link.as_ref().map(|(_, at)| sink.line(at))?;
+    let (driver, other) = (device.driver?, first.driver?);
+    if driver.family.is_none() || driver.family != other.family {
+        let message =
+            format!("driver {} cannot share its link: {:?} is used on line {line} already", driver.name, link.as_str());
+        return Some((message, "give each device a [[link]] of its own".into()));
+    }
+    let stages = on_link.iter().filter(|d| d.driver.is_some_and(|d| d.kind == Kind::Stage)).count();
+    if driver.kind == Kind::Stage && stages >= driver.stages_per_link {
+        let message = format!(
+            "a link of driver {} has at most {} [[stage]]: {:?} is used on line {line} already",
+            driver.name,
+            driver.stages_per_link,
+            link.as_str()
+        );
+        return Some((message, "put all its axes into that one stage, or give this one a [[link]] of its own".into()));
+    }
+    None
 }
 
 /// Checks names and links across all devices.
@@ -64,14 +93,10 @@ pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[Link
             }
             continue;
         }
-        if let Some((_, first)) = earlier.iter().filter_map(|d| d.link.as_ref()).find(|(l, _)| l == link) {
-            let driver = device.driver.as_deref().unwrap_or("of this device");
-            let message = format!(
-                "driver {driver} cannot share its link: {:?} is used on line {} already",
-                link.as_str(),
-                sink.line(first)
-            );
-            sink.say(at.clone(), message, "give each device a [[link]] of its own");
+        let on_link = earlier.iter().filter(|d| d.link.as_ref().is_some_and(|(l, _)| l == link));
+        let on_link: Vec<&DeviceDraft> = on_link.copied().collect();
+        if let Some((message, remedy)) = cannot_share(sink, device, &on_link, link) {
+            sink.say(at.clone(), message, &remedy);
             astray = true;
         }
     }

@@ -28,13 +28,50 @@ pub use rig::*;
 /// The largest rig file, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// The names of the drivers there are; this layer knows none of them.
+/// The drivers there are, as far as a rig file can name them; this layer knows none of them.
 #[derive(Debug, Clone, Copy)]
-pub struct KnownDrivers {
-    /// Drivers of stages.
-    pub stages: &'static [&'static str],
-    /// Drivers of cameras.
-    pub cameras: &'static [&'static str],
+pub struct KnownDrivers(pub &'static [KnownDriver]);
+
+/// What a rig file may say of a driver.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownDriver {
+    /// Its name.
+    pub name: &'static str,
+    /// What it drives.
+    pub kind: Kind,
+    /// The drivers of one family may share a link, since one controller or chain answers for all of them. `None`: its
+    /// device needs a link of its own.
+    pub family: Option<&'static str>,
+    /// How many stages the family may have on one link.
+    pub stages_per_link: usize,
+}
+
+/// The kinds of device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A stage.
+    Stage,
+    /// A camera.
+    Camera,
+}
+
+impl KnownDriver {
+    /// A driver whose device needs a link of its own.
+    pub const fn alone(name: &'static str, kind: Kind) -> KnownDriver {
+        KnownDriver { name, kind, family: None, stages_per_link: 1 }
+    }
+}
+
+impl KnownDrivers {
+    /// The driver of that name.
+    pub fn get(&self, name: &str) -> Option<&'static KnownDriver> {
+        self.0.iter().find(|d| d.name == name)
+    }
+
+    /// The names of those of a kind.
+    fn names(&self, kind: Kind) -> impl Iterator<Item = &'static str> + Clone + use<> {
+        self.0.iter().filter(move |d| d.kind == kind).map(|d| d.name)
+    }
 }
 
 /// Reads and checks a rig file. Nothing is opened but the file itself.  To a terminal the problems name it as

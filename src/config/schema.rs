@@ -75,9 +75,9 @@ fn syntax(sink: &mut Sink<'_>, text: &str, errors: &[Error]) -> bool {
 
 fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDrivers) -> Option<Rig> {
     let links = links::read(sink, &mut root);
-    let stages = stages::read(sink, &mut root, known.stages, known.cameras);
+    let stages = stages::read(sink, &mut root, known);
     let axes = Axes::of(&stages);
-    let cameras = cameras::read(sink, &mut root, &axes, known.cameras, known.stages);
+    let cameras = cameras::read(sink, &mut root, &axes, known);
     let all: Vec<&devices::DeviceDraft> =
         stages.iter().map(|s| &s.device).chain(cameras.iter().map(|c| &c.device)).collect();
     devices::check(sink, &all, &links);

@@ -7,6 +7,7 @@ use super::devices::{DeviceDraft, device};
 use super::problem::{Sink, quoted};
 use super::reader::{Field, Section, choice, written};
 use super::rig::{Approach, Axis, Homing, Stage};
+use super::{Kind, KnownDrivers};
 use crate::model::{AxisId, Name, Trust};
 use crate::units::{Distance, Position, Span, Speed, Unit, plain};
 
@@ -42,13 +43,13 @@ pub(super) struct StageDraft {
 }
 
 /// Reads all stages.
-pub(super) fn read(sink: &mut Sink<'_>, root: &mut Section<'_>, drivers: &[&str], others: &[&str]) -> Vec<StageDraft> {
+pub(super) fn read(sink: &mut Sink<'_>, root: &mut Section<'_>, drivers: &KnownDrivers) -> Vec<StageDraft> {
     let sections = root.tables(sink, "stage", MAX);
-    sections.into_iter().map(|s| one(sink, s, drivers, others)).collect()
+    sections.into_iter().map(|s| one(sink, s, drivers)).collect()
 }
 
-fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &[&str], others: &[&str]) -> StageDraft {
-    let device = device(sink, &mut s, drivers, others);
+fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &KnownDrivers) -> StageDraft {
+    let device = device(sink, &mut s, drivers, Kind::Stage);
     let why = s.get("why").map(|f| f.line(sink));
     let home = s.need(
         sink,
@@ -108,7 +109,7 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &[&str], others: &[&str
     let stage = match (&device.id, &device.driver, &device.link, home, axes) {
         (Some(id), Some(driver), Some((link, _)), Some(home), Some(axes)) => Some(Stage {
             id: id.clone(),
-            driver: driver.clone(),
+            driver: driver.name.to_owned(),
             link: link.clone(),
             axes,
             home,

@@ -9,7 +9,11 @@ use crate::units::{Position, Unit};
 
 mod files;
 
-const KNOWN: KnownDrivers = KnownDrivers { stages: &["grbl", "zaber-ascii"], cameras: &["simcam"] };
+const KNOWN: KnownDrivers = KnownDrivers(&[
+    KnownDriver { name: "grbl", kind: Kind::Stage, family: Some("grbl"), stages_per_link: 1 },
+    KnownDriver { name: "chain", kind: Kind::Stage, family: Some("chain"), stages_per_link: 8 },
+    KnownDriver::alone("simcam", Kind::Camera),
+]);
 
 /// A good file that the cases below spoil, one line at a time.
 const GOOD: &str = r#"[rig]
@@ -194,8 +198,8 @@ fn no_port_is_opened_twice() {
 fn devices_name_a_driver_and_a_link_of_their_own() {
     check(&[
         ("driver = \"grbl\"", "driver = \"grlb\"", "", "\"grlb\" is no known driver", "did you mean \"grbl\"?"),
-        ("driver = \"grbl\"", "driver = \"tmcl\"", "", "no known driver", "one of \"grbl\", \"zaber-ascii\""),
-        ("driver = \"grbl\"", "driver = \"simcam\"", "", "driver of another kind", "\"grbl\", \"zaber-ascii\""),
+        ("driver = \"grbl\"", "driver = \"tmcl\"", "", "no known driver", "one of \"grbl\", \"chain\""),
+        ("driver = \"grbl\"", "driver = \"simcam\"", "", "driver of another kind", "\"grbl\", \"chain\""),
         ("driver = \"grbl\"", "", "[[stage]]", "`driver` is missing in [[stage]]", "\"grbl\""),
         ("id = \"cam\"", "id = \"s\"", "", "a device \"s\" on line 12", "a name of its own"),
         ("link = \"port\"", "", "[[stage]]", "`link` is missing", "the id of a [[link]]"),

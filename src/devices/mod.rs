@@ -8,7 +8,7 @@ mod simcam;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::config;
+use crate::config::{self, Kind, KnownDriver};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{
     CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Pixels, RigError, Source, Time,
@@ -26,9 +26,38 @@ pub struct Driver {
     pub evidence: Evidence,
     /// Whether what it drives is a simulation.
     pub simulated: bool,
+    /// The drivers of one family share links: one engine speaks for all devices on a link. `None`: its device has a
+    /// link of its own.
+    pub family: Option<Family>,
     /// How a device of it is made.
     pub open: Open,
 }
+
+/// Drivers whose devices may share a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// How many stages it may have on one link.
+    pub stages_per_link: usize,
+}
+
+/// The devices that the rig file puts on one link, each kind in the file's order.
+#[derive(Default)]
+pub struct OnLink<'a> {
+    /// Its stages.
+    pub stages: Vec<&'a config::Stage>,
+}
+
+/// The devices of one link, in the order of [`OnLink`].
+#[derive(Default)]
+pub struct Made {
+    /// Its stages.
+    pub stages: Vec<Box<dyn Stage>>,
+}
+
+/// Makes all devices on one link; opens nothing yet. Devices that share a link share its one connection.
+pub type Engine = fn(&OnLink<'_>, Box<dyn Connector>) -> Made;
 
 /// How a driver makes its device.
 pub enum Open {
@@ -38,8 +67,8 @@ pub enum Open {
         traits: StageTraits,
         /// Where its positions come from.
         source: Source,
-        /// Makes it; opens nothing yet.
-        make: fn(&config::Stage, Box<dyn Connector>) -> Box<dyn Stage>,
+        /// Makes it, together with what else is on its link.
+        engine: Engine,
     },
     /// A camera.
     Camera {
@@ -56,14 +85,25 @@ pub fn driver(name: &str) -> Option<&'static Driver> {
     DRIVERS.iter().find(|d| d.name == name)
 }
 
-/// The names of all drivers, for reading rig files.
+/// All drivers, for reading rig files.
 pub fn known() -> config::KnownDrivers {
-    fn names(which: fn(&Open) -> bool) -> Vec<&'static str> {
-        DRIVERS.iter().filter(|d| which(&d.open)).map(|d| d.name).collect()
+    static KNOWN: LazyLock<Vec<KnownDriver>> = LazyLock::new(|| DRIVERS.iter().map(Driver::known).collect());
+    config::KnownDrivers(KNOWN.as_slice())
+}
+
+impl Driver {
+    fn known(&self) -> KnownDriver {
+        let kind = match self.open {
+            Open::Stage { .. } => Kind::Stage,
+            Open::Camera { .. } => Kind::Camera,
+        };
+        KnownDriver {
+            name: self.name,
+            kind,
+            family: self.family.map(|f| f.name),
+            stages_per_link: self.family.map_or(1, |f| f.stages_per_link),
+        }
     }
-    static STAGES: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Stage { .. })));
-    static CAMERAS: LazyLock<Vec<&str>> = LazyLock::new(|| names(|open| matches!(open, Open::Camera { .. })));
-    config::KnownDrivers { stages: STAGES.as_slice(), cameras: CAMERAS.as_slice() }
 }
 
 /// The axes of one controller. No call waits: what takes time is carried on by [`Stage::tick`].
@@ -305,13 +345,30 @@ pub fn make(
     let link = |id: &crate::model::Name| {
         rig.link(id.as_str()).ok_or_else(|| RigError::new(Code::NotFound, format!("There is no link {id}.")))
     };
+    // Each link is made whole, at the first device that names it; the devices go to their places in the file's order.
+    let mut places: Vec<Option<Box<dyn Stage>>> = rig.stages.iter().map(|_| None).collect();
     for s in &rig.stages {
-        let Some(Driver { open: Open::Stage { traits, source, make }, .. }) = driver(&s.driver) else {
+        let Some(Driver { open: Open::Stage { traits, source, .. }, .. }) = driver(&s.driver) else {
             return Err(unknown(&s.driver, &s.id));
         };
-        devices.stages.push(make(s, connect(link(&s.link)?)));
         devices.traits.push(*traits);
         devices.sources.push(*source);
+    }
+    for (i, s) in rig.stages.iter().enumerate() {
+        let Some(Driver { open: Open::Stage { engine, .. }, .. }) = driver(&s.driver) else { continue };
+        if rig.stages[..i].iter().any(|earlier| earlier.link == s.link) {
+            continue;
+        }
+        let (indices, stages): (Vec<usize>, Vec<&config::Stage>) =
+            rig.stages.iter().enumerate().filter(|(_, other)| other.link == s.link).unzip();
+        let made = engine(&OnLink { stages }, connect(link(&s.link)?));
+        for (index, stage) in indices.into_iter().zip(made.stages) {
+            places[index] = Some(stage);
+        }
+    }
+    for (stage, config) in places.into_iter().zip(&rig.stages) {
+        let missing = || RigError::new(Code::Internal, format!("Driver {} made no {}.", config.driver, config.id));
+        devices.stages.push(stage.ok_or_else(missing)?);
     }
     for c in &rig.cameras {
         let Some(Driver { open: Open::Camera { make }, .. }) = driver(&c.driver) else {

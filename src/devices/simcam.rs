@@ -18,6 +18,7 @@ pub(super) const DRIVER: Driver = Driver {
     what: "the simulated specimen camera of hw-sim, over TCP",
     evidence: Evidence::Manual,
     simulated: true,
+    family: None,
     open: Open::Camera { make: |camera, connector| Box::new(SimCam::new(camera, connector)) },
 };
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Rules, StageTraits};
-use crate::config::{self, KnownDrivers};
+use crate::config::{self, Kind, KnownDriver, KnownDrivers};
 use crate::model::{
     Activity, Aim, AxisStatus, Code, Epoch, Fault, Home, Move, Name, Remedy, Snapshot, Source, StageStatus, StopBy,
     Time, Trust,
@@ -76,8 +76,8 @@ boxes = [{ "a.x" = [80.0, 100.0], "b.z" = [0.0, 1000.0] }]
 "#;
 
 fn rules(coordinated: bool) -> Rules {
-    let known = KnownDrivers { stages: &["grbl"], cameras: &[] };
-    let rig = config::parse(RIG, Path::new("two.toml"), &known).unwrap_or_else(|p| panic!("{p}"));
+    const KNOWN: KnownDrivers = KnownDrivers(&[KnownDriver::alone("grbl", Kind::Stage)]);
+    let rig = config::parse(RIG, Path::new("two.toml"), &KNOWN).unwrap_or_else(|p| panic!("{p}"));
     let traits = StageTraits { coordinated, homes_single_axes: false };
     Rules::new(Arc::new(rig), vec![traits, traits])
 }

@@ -31,8 +31,8 @@ fn a_rig(dir: Option<&Path>) -> Rig {
         trust = "referenced"
         holds_unpowered = true
     "#;
-    let known = config::KnownDrivers { stages: &["any"], cameras: &[] };
-    let mut rig = config::parse(text, Path::new("scope.toml"), &known).unwrap();
+    const KNOWN: config::KnownDrivers = config::KnownDrivers(&[config::KnownDriver::alone("any", config::Kind::Stage)]);
+    let mut rig = config::parse(text, Path::new("scope.toml"), &KNOWN).unwrap();
     rig.images.dir = dir.map(Path::to_path_buf);
     rig
 }

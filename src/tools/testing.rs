@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::config::{self, KnownDrivers, Rig};
+use crate::config::{self, Kind, KnownDriver, KnownDrivers, Rig};
 use crate::model::{
     Activity, AxisId, AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Fault, Frame, LinkStatus,
     Moved, Name, Pixels, Remedy, Snapshot, Source, StageStatus, Time, Trust,
@@ -11,7 +11,8 @@ use crate::model::{
 use crate::units::{Position, Unit};
 
 /// The drivers that the example rigs name.
-const KNOWN: KnownDrivers = KnownDrivers { stages: &["grbl"], cameras: &["simcam"] };
+const KNOWN: KnownDrivers =
+    KnownDrivers(&[KnownDriver::alone("grbl", Kind::Stage), KnownDriver::alone("simcam", Kind::Camera)]);
 
 /// The rig of `steadyhand demo`.
 pub(crate) fn rig() -> Rig {

@@ -8,7 +8,8 @@ mod dialect;
 mod driver;
 mod questions;
 
-use super::{Driver, Open};
+use super::link::Connector;
+use super::{Driver, Family, Made, OnLink, Open};
 use crate::interlocks::StageTraits;
 use crate::model::{Evidence, Source};
 
@@ -18,9 +19,16 @@ pub(super) const DRIVER: Driver = Driver {
     what: "GRBL 1.1 controllers and relatives (0.9, grblHAL, FluidNC) on a serial line",
     evidence: Evidence::IndependentHost,
     simulated: false,
+    family: Some(Family { name: "grbl", stages_per_link: 1 }),
     open: Open::Stage {
         traits: StageTraits { coordinated: true, homes_single_axes: false },
         source: Source::Counter,
-        make: |stage, connector| Box::new(driver::Grbl::new(stage, connector)),
+        engine,
     },
 };
+
+/// A link of this family has one stage.
+fn engine(on: &OnLink<'_>, connector: Box<dyn Connector>) -> Made {
+    let Some(stage) = on.stages.first() else { return Made::default() };
+    Made { stages: vec![Box::new(driver::Grbl::new(stage, connector))] }
+}
