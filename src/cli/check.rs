@@ -25,9 +25,16 @@ pub(super) struct CheckArgs {
     /// The rig file, said without --rig.
     #[arg(value_name = "FILE", conflicts_with = "rig")]
     file: Option<PathBuf>,
+    /// Print every key of the rig file with its meaning instead.
+    #[arg(long, conflicts_with_all = ["rig", "file"])]
+    reference: bool,
 }
 
 pub(super) fn run(args: &CheckArgs) -> ExitCode {
+    if args.reference {
+        say(io::stdout(), &config::reference());
+        return ExitCode::SUCCESS;
+    }
     let path = match config::find(args.rig.as_deref().or(args.file.as_deref())) {
         Ok(path) => path,
         Err(none) => return fail(&none.to_string()),

@@ -12,6 +12,7 @@ mod keep_outs;
 mod links;
 mod problem;
 mod reader;
+mod reference;
 mod rig;
 mod schema;
 mod sections;
@@ -23,6 +24,7 @@ use std::path::Path;
 pub use find::{NotFound, find};
 pub use problem::{Place, Problem, Problems};
 pub(crate) use reader::nearest;
+pub use reference::page as reference;
 pub use rig::*;
 
 /// The largest rig file, in bytes.

@@ -23,11 +23,25 @@ pub(super) struct Section<'a> {
     at: Option<Range<usize>>,
     table: &'a DeTable<'a>,
     asked: Vec<&'static str>,
+    /// Those of them that must be there: `docs/rig-file.md` is compared with it.
+    #[cfg(test)]
+    needed: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
     pub(super) fn root(table: &'a DeTable<'a>) -> Section<'a> {
-        Section { title: "the file".into(), at: None, table, asked: Vec::new() }
+        Section::new("the file".into(), None, table)
+    }
+
+    fn new(title: String, at: Option<Range<usize>>, table: &'a DeTable<'a>) -> Section<'a> {
+        Section {
+            title,
+            at,
+            table,
+            asked: Vec::new(),
+            #[cfg(test)]
+            needed: Vec::new(),
+        }
     }
 
     /// Where its header stands.
@@ -53,6 +67,8 @@ impl<'a> Section<'a> {
     /// The value of `key`, which must be there; the remedy says what to write.
     pub(super) fn need(&mut self, sink: &mut Sink<'_>, key: &'static str, remedy: &str) -> Option<Field<'a>> {
         let field = self.get(key);
+        #[cfg(test)]
+        self.needed.push(key);
         if field.is_none() {
             self.say(sink, format!("`{key}` is missing in {}", self.title), remedy);
         }
@@ -91,6 +107,8 @@ impl<'a> Section<'a> {
 
     /// Reports the keys that nobody asked for. `future` names keys that a later version will know.
     pub(super) fn finish(self, sink: &mut Sink<'_>, future: &[&str]) {
+        #[cfg(test)]
+        super::reference::note(&self.title, &self.asked, &self.needed);
         for (span, field) in self.entries() {
             let key = field.name.as_str();
             if sink.is_full() {
@@ -264,7 +282,7 @@ impl<'a> Field<'a> {
     /// A table, called `title` in messages.
     pub(super) fn section(&self, sink: &mut Sink<'_>, title: String) -> Option<Section<'a>> {
         match self.item.get_ref() {
-            DeValue::Table(table) => Some(Section { title, at: Some(self.span()), table, asked: Vec::new() }),
+            DeValue::Table(table) => Some(Section::new(title, Some(self.span()), table)),
             _ => self.wrong_type(sink, "a table", "write it in braces: { key = value }, or as a section of its own"),
         }
     }

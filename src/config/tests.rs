@@ -81,6 +81,12 @@ fn read(text: &str) -> Result<Rig, Problems> {
     parse(text, Path::new("rig.toml"), &KNOWN)
 }
 
+/// Reads every kind of section there is, for the test of the reference.
+pub(super) fn read_everything() {
+    read(&format!("{GOOD}[images]\npath_map = {{}}\n[log]\nlevel = \"warn\"\n")).expect("a good file");
+    read(&GOOD.replacen("\"/dev/ttyUSB0\"", "{ usb = \"1a86:7523\" }", 1)).expect("a good file");
+}
+
 /// The problems of the good file after one replacement.
 fn spoiled(from: &str, to: &str) -> Problems {
     assert!(GOOD.contains(from), "{from}");

@@ -1,0 +1,334 @@
+//! Every key of the rig file, for people: `docs/rig-file.md` and `steadyhand check --reference` are this table. A test
+//! holds it against what the reader really asks for.
+
+/// A table of the rig file.
+struct Part {
+    /// As the reader's messages call it.
+    title: &'static str,
+    /// What it is for.
+    what: &'static str,
+    keys: &'static [Key],
+}
+
+/// One key.
+struct Key {
+    name: &'static str,
+    needed: bool,
+    /// What may be written.
+    value: &'static str,
+    /// What it means, and what its absence means.
+    what: &'static str,
+}
+
+const fn must(name: &'static str, value: &'static str, what: &'static str) -> Key {
+    Key { name, needed: true, value, what }
+}
+
+const fn may(name: &'static str, value: &'static str, what: &'static str) -> Key {
+    Key { name, needed: false, value, what }
+}
+
+const PARTS: &[Part] = &[
+    Part {
+        title: "the file",
+        what: "The sections. Those in double brackets may be repeated, one for each thing.",
+        keys: &[
+            must("rig", "section", "The rig as a whole."),
+            may("link", "sections", "Connections: serial ports and network addresses."),
+            may("stage", "sections", "Motion: the axes of one controller, or some axes of a chain."),
+            may("camera", "sections", "Cameras. A rig has at least one stage or camera."),
+            may("keep_out", "sections", "Volumes that no carriage may enter."),
+            may("calls", "section", "How long calls and readings may take."),
+            may("images", "section", "Where pictures go, and how large a preview is."),
+            may("log", "section", "How much is logged."),
+            may("eaa", "section", "Its presence turns on the tools that EAA's workflows call."),
+        ],
+    },
+    Part {
+        title: "[rig]",
+        what: "The rig as a whole.",
+        keys: &[
+            must("name", "name", "In every result; also the name of the folder for pictures."),
+            may("scan", "table", "Which axes region and series tools mean. Without it, those tools take no region."),
+        ],
+    },
+    Part {
+        title: "`scan`",
+        what: "`scan = { x = \"sample.x\", y = \"sample.y\", focus = \"sample.z\", unit = \"um\" }`",
+        keys: &[
+            must("x", "axis", "To the right in a region's coordinates."),
+            must("y", "axis", "Upwards in a region's coordinates."),
+            may("focus", "axis", "Along the optical axis."),
+            must("unit", "unit of length", "The unit of regions."),
+        ],
+    },
+    Part {
+        title: "[[link]]",
+        what: "A connection. Each must be used; no port may be named twice, however it is spelled.",
+        keys: &[
+            must("id", "name", "By this name devices refer to it."),
+            may(
+                "serial",
+                "path or table",
+                "`\"/dev/ttyUSB0\"`, `\"COM5\"`, or the adapter's USB identity (below). Either this or `tcp`.",
+            ),
+            may("tcp", "`\"host:port\"`", "A network address. Either this or `serial`."),
+            may("baud", "300 to 10000000", "Bits per second; needed for `serial`, without meaning for `tcp`."),
+            may(
+                "dtr",
+                "true or false",
+                "What the line DTR is set to on opening. Without it, it is left alone. Many boards reset when it changes.",
+            ),
+            may("rts", "true or false", "Likewise RTS."),
+        ],
+    },
+    Part {
+        title: "`serial`",
+        what: "`serial = { usb = \"1a86:7523\", number = \"A10LX3\" }`: the port is found by what is plugged in, whatever it is called today.",
+        keys: &[
+            must("usb", "`\"vid:pid\"`", "Vendor and product, four hexadecimal digits each."),
+            may(
+                "number",
+                "text",
+                "The adapter's serial number, where two are alike. Several that fit are refused, never guessed among.",
+            ),
+        ],
+    },
+    Part {
+        title: "[[stage]]",
+        what: "The axes of one controller.",
+        keys: &[
+            must("id", "name", "By this name tools speak of it."),
+            must(
+                "driver",
+                "name",
+                "Which protocol its controller speaks; `describe_rig` says on what the driver's claim rests.",
+            ),
+            must("link", "name", "Its `[[link]]`."),
+            must("home", "table", "How it finds its reference."),
+            must(
+                "axes",
+                "sections",
+                "One `[stage.axes.NAME]` for each axis. The name is also an argument of tools: a letter first, then a-z, 0-9, _.",
+            ),
+            may("why", "text", "The owner's words about it, repeated in descriptions."),
+        ],
+    },
+    Part {
+        title: "`home`",
+        what: "`home = { order = [\"z\", \"x\", \"y\"] }`",
+        keys: &[
+            must(
+                "order",
+                "list of axes",
+                "Every axis, in the order in which the controller homes them. The judgement takes a homing axis as its whole travel.",
+            ),
+            may("timeout_s", "1 to 3600", "How long homing may take; 60 without it."),
+            may("ask", "-", "Not available in this version."),
+        ],
+    },
+    Part {
+        title: "[stage.axes.NAME]",
+        what: "One axis. Numbers are in its `unit`, positions in rig coordinates: `sign × controller's counter + origin`. No limit has a default.",
+        keys: &[
+            must(
+                "unit",
+                "nm, um, mm, deg, mdeg, mrad",
+                "The unit in which this axis is spoken of, here and in results.",
+            ),
+            may("channel", "text", "The controller's own name for it; the axis's name without it."),
+            must("sign", "1 or -1", "-1 if the controller counts the other way."),
+            must("origin", "position", "The rig position at the controller's zero."),
+            must("travel", "[low, high]", "Where it may be. Outside is refused, never clamped."),
+            must("max_speed_per_s", "speed", "How fast it may go."),
+            must("tolerance", "distance", "How near to its target it must come to rest, or the move has failed."),
+            must(
+                "trust",
+                "referenced, restored, assumed",
+                "The least that must be known of its position before an absolute move.",
+            ),
+            may(
+                "toward_sample",
+                "\"+\" or \"-\"",
+                "The direction that brings sample and optics together; told to the model in words.",
+            ),
+            may(
+                "approach",
+                "\"+\" or \"-\"",
+                "The side from which each target is approached, so that backlash is always taken up the same way. Needs `approach_by`.",
+            ),
+            may("approach_by", "distance", "How far before the target it turns; more than the backlash."),
+            may("settle_ms", "0 to 60000", "How long it stands still before a picture counts; 0 without it."),
+            must(
+                "holds_unpowered",
+                "true or false",
+                "Whether it stays where it is without power. No stop takes the power from an axis that doesn't.",
+            ),
+            may(
+                "why",
+                "text",
+                "The owner's words about its limits, repeated in refusals: `why = \"the condenser is 2 mm below\"`.",
+            ),
+        ],
+    },
+    Part {
+        title: "[[camera]]",
+        what: "A camera.",
+        keys: &[
+            must("id", "name", "By this name tools speak of it."),
+            must("driver", "name", "Which protocol it speaks."),
+            must("link", "name", "Its `[[link]]`."),
+            must("pixel_size_um", "0.0001 to 100000", "Micrometres of the sample that one unbinned pixel shows."),
+            may("axes", "table", "Which way the stage's axes run in the picture (below)."),
+            may("exposure_ms", "0.000001 to 3600000", "Set when it connects."),
+            may("gain", "factor", "Set when it connects."),
+            may("roi", "[x, y, width, height]", "Region of interest in unbinned pixels, set when it connects."),
+            may("binning", "1 to 64", "Set when it connects."),
+            may("bits", "8, 10, 12, 14, 16", "Significant bits of a pixel, set when it connects."),
+        ],
+    },
+    Part {
+        title: "`axes`",
+        what: "`axes = { right = \"+sample.x\", up = \"-sample.y\" }`",
+        keys: &[
+            may("right", "sign and axis", "The axis that moves the view to the right."),
+            may("up", "sign and axis", "The axis that moves the view upwards."),
+        ],
+    },
+    Part {
+        title: "[[keep_out]]",
+        what: "A volume that no carriage may enter. The whole swept path counts, not only the target.",
+        keys: &[
+            must("name", "text", "In refusals."),
+            must(
+                "boxes",
+                "list of tables",
+                "`[{ \"sample.x\" = [60.0, 75.0], \"sample.z\" = [1500.0, 4000.0] }]`: the union of boxes; an axis that a box doesn't name is not bounded by it.",
+            ),
+            may("margin_um", "distance", "Kept from it along each axis; 0 without it."),
+            may("why", "text", "The owner's words, repeated in refusals."),
+        ],
+    },
+    Part {
+        title: "[calls]",
+        what: "How long things may take.",
+        keys: &[
+            may("wait_s", "0.001 to 3600", "After this a call answers with a job; 20 without it."),
+            may("max_wait_s", "0.001 to 3600", "The most that a caller may ask for; 600 without it."),
+            may(
+                "queue_deadline_s",
+                "0.001 to 3600",
+                "A command that waited longer for its turn is dropped; 10 without it.",
+            ),
+            may("fresh_ms", "1 to 10000", "How old a reading may be that a motion is judged by; 1000 without it."),
+            may("on_client_lost", "\"stop\"", "A caller that is lost takes its motion with it."),
+        ],
+    },
+    Part {
+        title: "[images]",
+        what: "Pictures.",
+        keys: &[
+            may(
+                "dir",
+                "path",
+                "Where they go; a relative path starts at the rig file's folder. Without it, the Documents folder.",
+            ),
+            may(
+                "path_map",
+                "table",
+                "`{ \"/data\" = \"Z:\\\\data\" }`: how a path here is written for a client on another machine.",
+            ),
+            may("preview_px", "64 to 1024", "The longer side of a preview; 1024 without it."),
+            may("preview_chars", "4000 to 700000", "The most base64 characters of a preview; 700000 without it."),
+            may("raw", "\"tiff\" or \"npy\"", "The container of exact data; TIFF, or NPY under `[eaa]`."),
+        ],
+    },
+    Part {
+        title: "[log]",
+        what: "The program's log.",
+        keys: &[may("level", "error, warn, info, debug, trace", "How much is logged; info without it.")],
+    },
+    Part {
+        title: "[eaa]",
+        what: "The tools that EAA's logic-driven workflows call.",
+        keys: &[
+            may("camera", "name", "The camera of `acquire_image`; needed where there are several."),
+            may("legacy_arrays", "true or false", "Arrays carry the older form too (eaa-core 1.0.0)."),
+            may("max_array_mb", "1 to 1024", "Larger arrays are refused and `export_array` is named; 8 without it."),
+            may("parameters", "list of tables", "What the entries of `set_parameters` are (below)."),
+        ],
+    },
+    Part {
+        title: "a parameter",
+        what: "`{ axis = \"sample.z\", unit = \"um\" }` or `{ setting = \"exposure_ms\" }`",
+        keys: &[
+            may("axis", "axis", "The position of an axis; judged as motion."),
+            must("unit", "unit", "The unit of its values, with `axis`."),
+            may("setting", "\"exposure_ms\" or \"gain\"", "A setting of the camera."),
+        ],
+    },
+];
+
+/// The reference as Markdown.
+pub fn page() -> String {
+    let mut page = String::from(
+        "# The rig file\n\nGenerated from `src/config/reference.rs`, as is `steadyhand check --reference`; \
+         `UPDATE_DOCS=1 cargo test --lib rig_file_page` writes it anew.\n\nA rig file is TOML. It says what is there and \
+         what is allowed. Unknown keys are refused, since a key that is ignored protects nothing, and limits have no \
+         defaults. `steadyhand check --rig FILE` names every problem at once; [`rigs/`](../rigs) has commented examples. \
+         **Bold** keys must be there.\n",
+    );
+    for part in PARTS {
+        page.push_str(&format!("\n## {}\n\n{}\n\n| key | value | meaning |\n|---|---|---|\n", part.title, part.what));
+        for key in part.keys {
+            let name = if key.needed { format!("**`{}`**", key.name) } else { format!("`{}`", key.name) };
+            page.push_str(&format!("| {name} | {} | {} |\n", key.value.replace('|', "\\|"), key.what));
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+thread_local! {
+    /// What the reader asked for on this thread: section, key, whether it must be there.
+    static ASKED: std::cell::RefCell<std::collections::BTreeSet<(String, &'static str, bool)>> = const {
+        std::cell::RefCell::new(std::collections::BTreeSet::new())
+    };
+}
+
+/// Remembers what the reader asked a section for.
+#[cfg(test)]
+pub(super) fn note(title: &str, asked: &[&'static str], needed: &[&'static str]) {
+    let title = if title.starts_with("[stage.axes.") { "[stage.axes.NAME]" } else { title };
+    ASKED.with_borrow_mut(|all| all.extend(asked.iter().map(|key| (title.to_owned(), *key, needed.contains(key)))));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_table_has_exactly_the_keys_that_the_reader_asks_for() {
+        super::super::tests::read_everything();
+        let asked = ASKED.with_borrow(BTreeSet::clone);
+        let told: BTreeSet<(String, &str, bool)> = PARTS
+            .iter()
+            .flat_map(|part| part.keys.iter().map(|key| (part.title.to_owned(), key.name, key.needed)))
+            .collect();
+        let untold: Vec<_> = asked.difference(&told).collect();
+        let unasked: Vec<_> = told.difference(&asked).collect();
+        assert!(untold.is_empty() && unasked.is_empty(), "not in the table: {untold:?}; not asked for: {unasked:?}");
+    }
+
+    #[test]
+    fn rig_file_page_is_what_the_table_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rig-file.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, page()).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(written.replace("\r\n", "\n"), page(), "run UPDATE_DOCS=1 cargo test --lib rig_file_page");
+    }
+}
