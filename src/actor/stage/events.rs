@@ -132,6 +132,12 @@ impl StageUnit {
         self.recovering = None;
         let moving = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. } | Doing::Stopping(_));
         self.unseen_end |= moving || self.status.activity.is_motion();
+        let unsent = matches!(&self.doing, Doing::Stopping(stopping) if !stopping.handed);
+        let (code, what) = if unsent {
+            (Code::StopNotSent, format!("STOP NOT SENT: {what} The axes may still move. Use the emergency stop."))
+        } else {
+            (code, what)
+        };
         self.fault(code, what.clone(), Remedy::Reconnect, now);
         if moving {
             let what = format!("{what} Whether it stopped is not known.");
