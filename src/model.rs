@@ -189,8 +189,21 @@ pub struct Caller {
 pub enum Way {
     /// An MCP client over standard input and output.
     Stdio,
+    /// An MCP client of a second process, passed on to the one that owns the rig.
+    Relay,
+    /// An MCP client over HTTP.
+    Http,
+    /// A person's own command at this machine, over the local socket.
+    Cli,
     /// The program itself, at shutdown.
     Internal,
+}
+
+impl Way {
+    /// Whether who comes this way is taken to be a person: what only a person may do needs it.
+    pub fn is_person(self) -> bool {
+        matches!(self, Way::Cli)
+    }
 }
 
 /// Who latched a stop.
