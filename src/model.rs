@@ -278,6 +278,8 @@ pub enum Remedy {
     Reconnect,
     /// A restart of the program, after a person looked.
     Restart,
+    /// A person takes the port back that was lent to another program.
+    Reclaim,
 }
 
 /// One axis, as last read.
@@ -560,6 +562,9 @@ pub struct Snapshot {
     pub jobs: Vec<Arc<JobStatus>>,
     /// Commands that wait for their turn.
     pub queued: usize,
+    /// What is to be known of a person's stop while one stands, as a clause: since when, or that its record can't be
+    /// read or written.
+    pub person_stop: Option<Arc<str>>,
 }
 
 impl Snapshot {
@@ -781,6 +786,8 @@ codes! {
     BadRigFile = "bad_rig_file",
     /// A fault of the program itself.
     Internal = "internal",
+    /// A person has lent the device's port to another program.
+    Released = "released",
 }
 
 impl fmt::Display for Code {

@@ -22,6 +22,8 @@ pub(super) struct CameraUnit {
     set: Option<Result<CameraSettings, RigError>>,
     frame: Option<Result<RawFrame, RigError>>,
     dead: bool,
+    /// Another program has the port.
+    lent: bool,
     events: Vec<CameraEvent>,
     pub(super) notes: Vec<Note>,
 }
@@ -44,6 +46,7 @@ impl CameraUnit {
             set: None,
             frame: None,
             dead: false,
+            lent: false,
             events: Vec::new(),
             notes: Vec::new(),
         }
@@ -76,6 +79,10 @@ impl CameraUnit {
     }
 
     fn digest(&mut self, event: CameraEvent, now: Time) {
+        if self.lent {
+            // The driver only sees that its connection is gone.
+            return;
+        }
         match event {
             CameraEvent::Online(identity, settings) => {
                 self.notes.push(("connected", format!("{} {}", identity.model, identity.firmware)));
@@ -193,6 +200,21 @@ impl CameraUnit {
                 self.status.fault = None;
                 Ok(())
             }
+        }
+    }
+
+    /// Its port is another program's from now on.
+    pub(super) fn lend(&mut self, what: &str, now: Time) {
+        self.lent = true;
+        self.status.identity = None;
+        self.lose(Code::Released, what, Remedy::Reclaim, now);
+    }
+
+    /// Its port is ours again: it is opened and identified by itself.
+    pub(super) fn take_back(&mut self) {
+        self.lent = false;
+        if self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Reclaim) {
+            self.status.fault = None;
         }
     }
 

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::message::{Command, Envelope, Slot, Ticket, reply};
+use super::message::{Command, Envelope, PersonOrder, Slot, Ticket, reply};
 use super::sync::{NotSent, Outbox, Shared, Wake};
 use crate::config::Rig;
 use crate::interlocks::Rules;
 use crate::model::{
-    Activity, Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Snapshot, StopBy, Time,
+    Activity, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Snapshot, StopBy, Time,
 };
 use crate::plans::Plan;
+use crate::store::PersonStop;
+use crate::units::Position;
 
 /// The program's clock. The only place that reads the system's.
 #[derive(Debug, Clone)]
@@ -143,15 +145,15 @@ impl RigHandle {
     }
 
     /// Stops one stage, or all, past every queue. Returns once the order stands; it can't fail. Standstill
-    /// is told by the snapshot.
+    /// is told by the snapshot. A person's stop goes on record, which doesn't wait for the disk:
+    /// [`RigHandle::person_stop`] tells whether it is there.
     pub fn stop(&self, stage: Option<&Name>, by: StopBy) {
-        let mask = match stage {
-            None => u64::MAX,
-            Some(name) => {
-                let index = self.rig().stages.iter().position(|s| s.id == *name);
-                index.map_or(u64::MAX, |i| 1 << i)
-            }
-        };
+        let known = stage.and_then(|name| self.rig().stages.iter().position(|s| s.id == *name));
+        let mask = known.map_or(u64::MAX, |i| 1 << i);
+        if by == StopBy::Person {
+            // On record first, so that what the rig thread does about this stop comes after it.
+            self.shared.stopped.keep(stage.filter(|_| known.is_some()));
+        }
         self.shared.stops.ask(mask, by);
         self.wake.wake();
     }
@@ -178,6 +180,59 @@ impl RigHandle {
         })
         .await
         .unwrap_or(false)
+    }
+
+    /// The record of a person's stop.
+    pub fn person_stop(&self) -> &PersonStop {
+        &self.shared.stopped
+    }
+
+    /// Declares where an axis stands: from then on it reads `position`, with trust `assumed`, until its connection
+    /// breaks, its controller restarts or it is homed. Nothing moves, and nothing is written to the controller.
+    /// Answered with what the axis reads then.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, and why it can't be
+    /// declared now: the stage must be connected, at rest, read and without fault.
+    pub fn reference(
+        &self,
+        caller: &Caller,
+        axis: &AxisId,
+        position: Position,
+    ) -> Result<Ticket<AxisReading>, RigError> {
+        let axis = axis.clone();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::Reference { axis, position, reply }))
+    }
+
+    /// Releases a person's stop of one stage, or of all. Answered with the stages that were released; none, when
+    /// none was stopped by a person.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, `busy` while a stop is
+    /// still being carried out.
+    pub fn resume(&self, caller: &Caller, stage: Option<&Name>) -> Result<Ticket<Vec<Name>>, RigError> {
+        let stage = stage.cloned();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::Resume { stage, reply }))
+    }
+
+    /// Lends the port of a device to another program. Answered once it is closed, with all devices that share it.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, `busy` while one of
+    /// these devices moves or is used, `unsupported` for a device without a port.
+    pub fn release(&self, caller: &Caller, device: &Name) -> Result<Ticket<Vec<Name>>, RigError> {
+        let device = device.clone();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::Release { device, reply }))
+    }
+
+    /// Takes a lent port back. Answered at once with all devices that share it; they are identified anew, and their
+    /// positions are unknown.
+    ///
+    /// # Errors
+    /// As [`RigHandle::release`]; nothing happens to a port that isn't lent.
+    pub fn reclaim(&self, caller: &Caller, device: &Name) -> Result<Ticket<Vec<Name>>, RigError> {
+        let device = device.clone();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::Reclaim { device, reply }))
     }
 
     /// Makes everything safe and ends the rig thread.

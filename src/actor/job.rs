@@ -24,7 +24,7 @@ const FRESH: Duration = Duration::from_millis(1500);
 /// program runs.
 const ONLINE: Duration = Duration::from_secs(5);
 /// How long the audit log may take to acknowledge a line.
-const AUDIT: Duration = Duration::from_secs(2);
+pub(super) const AUDIT: Duration = Duration::from_secs(2);
 
 /// What a job needs of the rig thread while it is driven.
 pub(super) struct Bench<'a> {
@@ -55,8 +55,7 @@ impl Bench<'_> {
             at: self.now,
             stages: self.stages.iter().map(|s| s.status.clone()).collect(),
             cameras: self.cameras.iter().map(|c| c.status.clone()).collect(),
-            jobs: Vec::new(),
-            queued: 0,
+            ..Snapshot::default()
         }
     }
 
@@ -255,8 +254,7 @@ impl Job {
                 Written::Yes => self.intent = None,
                 Written::Pending if bench.now.since(*since) < AUDIT => return self.wait(Stand::Ask),
                 Written::Pending | Written::Failed => {
-                    let what = "The audit log could not be written, and nothing moves without it.";
-                    return Err(RigError::new(Code::StorageFailed, what));
+                    return Err(unwritten());
                 }
             }
         }
@@ -458,6 +456,11 @@ impl Job {
         self.frames.push(Arc::new(*frame));
         Ok(Flow::Again)
     }
+}
+
+/// The line that must precede what is ordered is not written.
+pub(super) fn unwritten() -> RigError {
+    RigError::new(Code::StorageFailed, "The audit log could not be written, and nothing moves without it.")
 }
 
 /// Two readings around an exposure prove a motion; that there was none they prove only when nothing was

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::oneshot;
 
-use crate::model::{Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Time};
+use crate::model::{
+    AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Time,
+};
 use crate::plans::Plan;
+use crate::units::Position;
 
 /// An order with all that it is judged by when its turn comes.
 pub(crate) struct Envelope {
@@ -30,6 +33,42 @@ pub(crate) enum Command {
     Recover { device: Name, reply: Slot<()> },
     /// Make everything safe and end the thread.
     Shutdown { reply: Slot<()> },
+    /// What only a person may do.
+    Person(PersonOrder),
+}
+
+/// The orders that only a person may give.
+pub(crate) enum PersonOrder {
+    /// Declares where an axis stands; answered with what it reads from then on.
+    Reference { axis: AxisId, position: Position, reply: Slot<AxisReading> },
+    /// Releases a person's stop of a stage, or of all; answered with the stages that were released.
+    Resume { stage: Option<Name>, reply: Slot<Vec<Name>> },
+    /// Lends a device's port to another program; answered with all devices on that port.
+    Release { device: Name, reply: Slot<Vec<Name>> },
+    /// Takes it back.
+    Reclaim { device: Name, reply: Slot<Vec<Name>> },
+}
+
+impl PersonOrder {
+    /// The command with which a person gives it.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            PersonOrder::Reference { .. } => "reference",
+            PersonOrder::Resume { .. } => "resume",
+            PersonOrder::Release { .. } => "release",
+            PersonOrder::Reclaim { .. } => "reclaim",
+        }
+    }
+
+    /// Answers it with an error.
+    pub(crate) fn refuse(self, why: RigError) {
+        match self {
+            PersonOrder::Reference { mut reply, .. } => reply.answer(Err(why)),
+            PersonOrder::Resume { mut reply, .. }
+            | PersonOrder::Release { mut reply, .. }
+            | PersonOrder::Reclaim { mut reply, .. } => reply.answer(Err(why)),
+        }
+    }
 }
 
 /// Whether somebody still waits for an answer.
@@ -106,6 +145,11 @@ impl<T> Ticket<T> {
         self.release();
     }
 
+    /// What still holds the job once its ticket is released.
+    pub fn leash(&self) -> Leash {
+        Leash { state: self.state.clone(), wake: self.wake.clone() }
+    }
+
     /// The same for one who goes on listening: from now on dropping the ticket stops nothing.
     pub fn release(&mut self) {
         let _ = self.state.compare_exchange(WAITING, DETACHED, Ordering::AcqRel, Ordering::Acquire);
@@ -117,6 +161,26 @@ impl<T> Drop for Ticket<T> {
         if !self.answered && self.state.compare_exchange(WAITING, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             self.wake.wake();
         }
+    }
+}
+
+/// A hold on a job that outlives its ticket: for when the client goes to whom its number was given.
+#[derive(Debug, Clone)]
+pub struct Leash {
+    state: Arc<AtomicU8>,
+    wake: super::sync::Wake,
+}
+
+impl Leash {
+    /// Whether its caller has its number and no longer waits.
+    pub fn is_detached(&self) -> bool {
+        self.state.load(Ordering::Acquire) == DETACHED
+    }
+
+    /// The caller is lost: what the job moves stops, and it ends. Nothing happens to one that has ended.
+    pub fn lose(&self) {
+        self.state.store(LOST, Ordering::Release);
+        self.wake.wake();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rig thread: the one owner of all hardware, and the handle that everybody else has on it.
 //!
 //! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage` and `camera` (a device under
-//! the rig thread), `motion` (proof of arrival and standstill), `message`, `handle`, `sync`, `thread`.
+//! the rig thread), `motion` (proof of arrival and standstill), `person` (what only a person may order), `message`, `handle`, `sync`, `thread`.
 
 mod camera;
 mod handle;
@@ -9,6 +9,7 @@ mod job;
 mod journal;
 mod message;
 mod motion;
+mod person;
 mod stage;
 mod sync;
 mod thread;
@@ -16,7 +17,7 @@ mod worker;
 
 pub use handle::{Clock, RigHandle};
 pub use journal::{Entry, Journal};
-pub use message::Ticket;
+pub use message::{Leash, Ticket};
 pub use sync::MAX_STAGES;
 pub use thread::{Sleeper, assemble, spawn};
 pub use worker::Worker;

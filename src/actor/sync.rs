@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 
 use crate::model::StopBy;
+use crate::store::PersonStop;
 
 /// Wakes the rig thread. Waking twice is waking once.
 #[derive(Clone, Debug)]
@@ -154,11 +155,13 @@ pub(crate) fn orders<T>() -> (Outbox<T>, Inbox<T>) {
 pub(crate) struct Shared {
     pub(crate) stops: Stops,
     pub(crate) jobs: AtomicU64,
+    /// A person's stop on record.
+    pub(crate) stopped: PersonStop,
 }
 
 impl Shared {
-    pub(crate) fn new() -> Arc<Shared> {
-        Arc::new(Shared { stops: Stops::default(), jobs: AtomicU64::new(0) })
+    pub(crate) fn new(stopped: PersonStop) -> Arc<Shared> {
+        Arc::new(Shared { stops: Stops::default(), jobs: AtomicU64::new(0), stopped })
     }
 }
 

@@ -10,10 +10,12 @@ use tokio::sync::watch;
 use super::camera::CameraUnit;
 use super::job::{Bench, Job};
 use super::journal::Journal;
-use super::message::{Command, Envelope, Slot, Waiting};
+use super::message::{Command, Envelope, PersonOrder, Slot, Waiting};
+use super::person::Referencing;
 use super::stage::{Rest, StageUnit};
 use super::sync::{Inbox, Pending, QUEUE, Shared};
 use crate::config::Rig;
+use crate::devices::link::gate::Gate;
 use crate::devices::{self, Devices};
 use crate::interlocks::{Panel, Rules};
 use crate::model::{
@@ -50,21 +52,24 @@ struct Cancelling {
 
 /// The rig thread's state.
 pub struct Worker {
-    rig: Arc<Rig>,
+    pub(super) rig: Arc<Rig>,
     panel: Panel,
-    stages: Vec<StageUnit>,
-    cameras: Vec<CameraUnit>,
+    pub(super) stages: Vec<StageUnit>,
+    pub(super) cameras: Vec<CameraUnit>,
     simulated: Vec<bool>,
     inbox: Inbox<Envelope>,
     waiting: VecDeque<Envelope>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     publish: watch::Sender<Arc<Snapshot>>,
-    journal: Box<dyn Journal>,
-    jobs: Vec<Job>,
+    pub(super) journal: Box<dyn Journal>,
+    pub(super) jobs: Vec<Job>,
     ended: VecDeque<Arc<JobStatus>>,
     recoveries: Vec<Recovery>,
     settings: Vec<Setting>,
     cancelling: Vec<Cancelling>,
+    pub(super) referencing: Vec<Referencing>,
+    /// The gate of each link.
+    pub(super) gates: Vec<(Name, Gate)>,
     closing: Option<(Time, Slot<()>)>,
     done: bool,
 }
@@ -82,7 +87,12 @@ impl Worker {
         let rig = rules.rig().clone();
         let sources = devices.sources.iter();
         let stages = rig.stages.iter().zip(devices.stages).zip(sources);
-        let stages = stages.map(|((config, driver), source)| StageUnit::new(config, driver, *source, epoch)).collect();
+        let stages = stages.map(|((config, driver), source)| {
+            let mut stage = StageUnit::new(config, driver, *source, epoch);
+            stage.status.stopped_by = shared.stopped.stops(&config.id).then_some(StopBy::Person);
+            stage
+        });
+        let stages = stages.collect();
         let cameras = rig.cameras.iter().zip(devices.cameras).map(|(c, d)| CameraUnit::new(&c.id, d)).collect();
         let simulated = rig.cameras.iter().map(|c| devices::driver(&c.driver).is_some_and(|d| d.simulated)).collect();
         Worker {
@@ -101,6 +111,8 @@ impl Worker {
             recoveries: Vec::new(),
             settings: Vec::new(),
             cancelling: Vec::new(),
+            referencing: Vec::new(),
+            gates: devices.gates,
             closing: None,
             done: false,
         }
@@ -135,7 +147,7 @@ impl Worker {
             // Questions have gone out since the devices were ticked: they know when to look for the answers.
             next = self.devices(now).min(now + JOB);
         }
-        if self.closing.is_some() || !self.waiting.is_empty() {
+        if self.closing.is_some() || !self.waiting.is_empty() || !self.referencing.is_empty() {
             next = next.min(now + JOB);
         }
         self.notes();
@@ -164,6 +176,10 @@ impl Worker {
                 self.stages[i].stop(by, now);
             }
         }
+        for i in (0..self.stages.len()).filter(|i| pending.by(*i) == Some(StopBy::Person)) {
+            // Once more, so that a release in between is undone on record as it is here.
+            self.shared.stopped.keep(Some(&self.rig.stages[i].id));
+        }
         let named: Vec<Name> = (0..self.stages.len())
             .filter(|i| pending.by(*i).is_some())
             .map(|i| self.rig.stages[i].id.clone())
@@ -180,7 +196,12 @@ impl Worker {
         }
         let (dropped, kept): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition(|e| matches!(&e.command, Command::Run { plan, .. } if hit(&plan.uses())));
+            .partition(|e| match &e.command {
+                Command::Run { plan, .. } => hit(&plan.uses()),
+                // Given before this stop, so that it can't release it.
+                Command::Person(PersonOrder::Resume { .. }) => true,
+                _ => false,
+            });
         self.waiting = kept;
         for order in dropped {
             self.drop_order(order, &stopped);
@@ -296,6 +317,7 @@ impl Worker {
                 c.reply.answer(Ok(()));
             }
         }
+        self.references(now);
         self.close_down(now);
     }
 
@@ -405,10 +427,14 @@ impl Worker {
                 self.begin_shutdown(reply, now);
                 None
             }
+            Command::Person(order) => {
+                self.person(order, &caller, now);
+                None
+            }
         }
     }
 
-    fn is_setting(&self, uses: &[Name]) -> bool {
+    pub(super) fn is_setting(&self, uses: &[Name]) -> bool {
         self.settings.iter().any(|s| uses.contains(&self.rig.cameras[s.camera].id))
     }
 
@@ -478,6 +504,7 @@ impl Worker {
                 reply.answer(Err(why.clone()));
             }
             Command::Set { mut reply, .. } => reply.answer(Err(why.clone())),
+            Command::Person(order) => order.refuse(why.clone()),
             Command::Cancel { mut reply, .. }
             | Command::Recover { mut reply, .. }
             | Command::Shutdown { mut reply } => {
@@ -488,7 +515,7 @@ impl Worker {
 
     // ---- telling ------------------------------------------------------------------------------------------
 
-    fn event(
+    pub(super) fn event(
         &mut self,
         kind: &'static str,
         device: Option<Name>,
@@ -531,6 +558,7 @@ impl Worker {
             cameras: self.cameras.iter().map(|c| c.status.clone()).collect(),
             jobs: self.ended.iter().cloned().chain(running).collect(),
             queued: self.waiting.len(),
+            person_stop: self.person_stop_words(),
         };
         self.publish.send_if_modified(|old| {
             let same_jobs = old.jobs.len() == fresh.jobs.len()
@@ -539,7 +567,8 @@ impl Worker {
                     Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && a.doing == b.doing)
                 });
             let same =
-                same_jobs && old.stages == fresh.stages && old.cameras == fresh.cameras && old.queued == fresh.queued;
+                same_jobs && old.stages == fresh.stages && old.cameras == fresh.cameras && old.queued == fresh.queued
+                && old.person_stop == fresh.person_stop;
             if !same {
                 *old = Arc::new(fresh);
             }

@@ -17,7 +17,7 @@ use crate::config::{self, Problems, Rig};
 use crate::devices;
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
 use crate::model::{Caller, Epoch, Name, RigError, StopBy, Way};
-use crate::store::{EventLog, SavedPositions, Store};
+use crate::store::{EventLog, PersonStop, SavedPositions, Store};
 use crate::tools::{Face, Live, Parts, RigPart};
 
 /// Serve one client on standard input and output (the default command).
@@ -224,7 +224,8 @@ fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
     // Nobody's clock goes back by as much as a stage's moves since the last start count.
     let epoch = Epoch(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0));
-    let (handle, _thread) = actor::spawn(&rig, devices, Box::new(events.clone()), epoch).map_err(|e| {
+    let stopped = PersonStop::open(store.data_dir())?;
+    let (handle, _thread) = actor::spawn(&rig, devices, Box::new(events.clone()), stopped, epoch).map_err(|e| {
         RigError::new(crate::model::Code::Internal, format!("The rig thread could not be started: {e}."))
     })?;
     // A move waits for its line in the audit log: the rig thread hears of it at once.

@@ -44,6 +44,19 @@ impl Rig {
         self.cameras.iter().find(|c| c.id.as_str() == name)
     }
 
+    /// The link of the device of that name.
+    pub fn link_of(&self, device: &str) -> Option<&Name> {
+        let camera = || self.camera(device).map(|c| &c.link);
+        self.stage(device).map(|s| &s.link).or_else(camera)
+    }
+
+    /// The devices on that link.
+    pub fn on_link(&self, link: &Name) -> Vec<&Name> {
+        let stages = self.stages.iter().filter(|s| s.link == *link).map(|s| &s.id);
+        let cameras = self.cameras.iter().filter(|c| c.link == *link).map(|c| &c.id);
+        stages.chain(cameras).collect()
+    }
+
     /// The axis of that name.
     pub fn axis(&self, id: &AxisId) -> Option<&Axis> {
         self.stage(id.stage.as_str())?.axis(id.axis.as_str())
@@ -192,8 +205,7 @@ pub enum Homing {
         /// How long it may take.
         timeout: Duration,
     },
-    /// There is none: a person declares positions. Rig files can't say so in this version, where nothing but
-    /// homing makes a position trusted.
+    /// There is none: a person declares where the axes stand.
     Never,
 }
 
@@ -240,6 +252,19 @@ pub struct Calls {
     pub queue_deadline: Duration,
     /// How old a reading may be that a motion is judged by.
     pub fresh: Duration,
+    /// What becomes of a job whose client has gone.
+    pub on_client_lost: OnClientLost,
+}
+
+/// What becomes of a job when the client goes to whom its number was given. A call that is still waited for stops
+/// with its caller in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnClientLost {
+    /// It stops, and with it what it moves.
+    #[default]
+    Stop,
+    /// It goes on, as long as a person has a way to stop it.
+    Continue,
 }
 
 /// `[images]`.

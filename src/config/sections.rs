@@ -7,7 +7,7 @@ use super::axes::{Axes, measures, speaks_of};
 use super::cameras::CameraDraft;
 use super::problem::{Sink, quoted};
 use super::reader::{Field, Section, choice};
-use super::rig::{Calls, Eaa, Images, Log, Parameter, Raw, Scan};
+use super::rig::{Calls, Eaa, Images, Log, OnClientLost, Parameter, Raw, Scan};
 use super::stages::unit;
 use crate::model::Name;
 use crate::units::Dimension;
@@ -55,6 +55,7 @@ pub(super) fn calls(sink: &mut Sink<'_>, root: &mut Section<'_>) -> Option<Calls
     let (mut wait, mut max_wait, mut queue) =
         (Some(Duration::from_secs(20)), Some(Duration::from_secs(600)), Some(Duration::from_secs(10)));
     let mut fresh = Some(Duration::from_secs(1));
+    let mut lost = Some(OnClientLost::default());
     if let Some(field) = root.get("calls") {
         let mut s = field.section(sink, "[calls]".into())?;
         let mut wait_at = field.span();
@@ -73,12 +74,7 @@ pub(super) fn calls(sink: &mut Sink<'_>, root: &mut Section<'_>) -> Option<Calls
             fresh = f.millis(sink, 1.0..=10_000.0);
         }
         if let Some(f) = s.get("on_client_lost") {
-            if matches!(f.item.get_ref(), toml::de::DeValue::String(text) if text == "continue") {
-                let remedy = "write \"stop\": a caller that is lost takes its motion with it";
-                sink.say(f.span(), "`on_client_lost` = \"continue\" is not available in this version", remedy);
-            } else {
-                f.one_of(sink, &[("stop", ())]);
-            }
+            lost = f.one_of(sink, &[("stop", OnClientLost::Stop), ("continue", OnClientLost::Continue)]);
         }
         s.finish(sink, &[]);
         if let (Some(w), Some(m)) = (wait, max_wait)
@@ -89,7 +85,7 @@ pub(super) fn calls(sink: &mut Sink<'_>, root: &mut Section<'_>) -> Option<Calls
             sink.say(wait_at, message, "write a `max_wait_s` that is at least `wait_s`");
         }
     }
-    Some(Calls { wait: wait?, max_wait: max_wait?, queue_deadline: queue?, fresh: fresh? })
+    Some(Calls { wait: wait?, max_wait: max_wait?, queue_deadline: queue?, fresh: fresh?, on_client_lost: lost? })
 }
 
 /// `[images]`. A relative `dir` is taken from the rig file's own folder.

@@ -54,7 +54,8 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &KnownDrivers) -> Stage
     let home = s.need(
         sink,
         "home",
-        "write in which order the controller homes its axes: home = { order = [\"z\", \"x\", \"y\"] }",
+        "write in which order the controller homes its axes: home = { order = [\"z\", \"x\", \"y\"] }, or home = \"never\" \
+         if it can't and a person declares where they stand",
     );
     let axes_field = s.need(sink, "axes", "describe each axis in a section [stage.axes.x]");
     s.finish(sink, &[]);
@@ -96,13 +97,15 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &KnownDrivers) -> Stage
     let order_against = if all_named { Some(names.as_slice()) } else { None };
     let home = home.and_then(|f| homing(sink, &f, order_against));
     if home == Some(Homing::Never) {
-        // Nothing but homing makes a position trusted here: an axis that asks for more could never move.
-        for (trust, at) in trusts {
+        // A person's word is all there is: an axis that asks for more could never move.
+        for (trust, at) in trusts.into_iter().filter(|(trust, _)| *trust > Trust::Assumed) {
             let message = format!(
-                "`trust` = \"{trust}\" can never be reached with home = \"never\": in this version only homing makes a \
-                 position trusted"
+                "`trust` = \"{trust}\" can never be reached with home = \"never\": a position that a person declares is \
+                 \"assumed\""
             );
-            sink.say(at, message, "let the controller home: home = { order = [...] } and trust = \"referenced\"");
+            let remedy = "write trust = \"assumed\", and declare where it stands with `steadyhand reference`; or let the \
+                          controller home: home = { order = [...] }";
+            sink.say(at, message, remedy);
         }
     }
     let axes: Option<Vec<Axis>> = axes.into_iter().collect();
@@ -137,7 +140,8 @@ fn homing(sink: &mut Sink<'_>, field: &Field<'_>, axes: Option<&[Name]>) -> Opti
         if text == "never" {
             return Some(Homing::Never);
         }
-        let remedy = "write in which order the controller homes its axes: home = { order = [\"z\", \"x\", \"y\"] }";
+        let remedy = "write in which order the controller homes its axes: home = { order = [\"z\", \"x\", \"y\"] }, or \
+                      \"never\" if a person declares where they stand";
         return field.bad(sink, format!("`home` can't be {}", quoted(text)), remedy);
     }
     let mut s = field.section(sink, "`home`".into())?;
@@ -229,7 +233,11 @@ fn axis(
         .need(sink, "tolerance", "write how near to a target it must come to rest, in its unit; there is no default")
         .and_then(|f| positive(sink, &f, unit, length));
     let trust = s.need(sink, "trust", "write trust = \"referenced\": the axis moves once it is homed").and_then(|f| {
-        // Not `unknown`: from a position that nobody knows, no target is known either.
+        if matches!(f.item.get_ref(), toml::de::DeValue::String(text) if text == "unknown") {
+            // From a position that nobody knows, no target is known either; slow steps need an approval each.
+            let remedy = "write \"referenced\" if it homes, or \"assumed\" if a person may declare where it stands";
+            return f.bad(sink, "an axis whose position is `unknown` has no target that could be judged", remedy);
+        }
         let levels = [Trust::Referenced, Trust::Restored, Trust::Assumed];
         let names = levels.map(|t| t.to_string());
         let words: Vec<(&str, Trust)> = names.iter().map(String::as_str).zip(levels).collect();

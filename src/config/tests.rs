@@ -258,16 +258,23 @@ fn a_rig_that_could_never_move_does_not_load() {
     let never = GOOD.replacen(HOME, "home = \"never\"", 1);
     let problems = read(&never).unwrap_err();
     let lines: Vec<_> = problems.list.iter().map(Problem::line).collect();
-    assert_eq!(lines, [Some(23), Some(32), Some(43)], "{problems}");
+    assert_eq!(lines, [Some(23), Some(43)], "{problems}");
     for problem in &problems.list {
-        assert!(problem.message.contains("only homing makes a position trusted"), "{problem}");
-        assert!(problem.remedy.contains("home = { order = ") && !problem.remedy.contains("assumed"), "{problem}");
+        assert!(problem.message.contains("a position that a person declares is \"assumed\""), "{problem}");
+        assert!(problem.remedy.contains("home = { order = ") && problem.remedy.contains("`steadyhand reference`"));
         assert!(!problem.remedy.contains("unknown"), "{problem}");
     }
+    // With what a person's word can reach, it loads.
+    let assumed = |text: &str, trust: &str| text.replace(&format!("trust = \"{trust}\""), "trust = \"assumed\"");
+    let never = assumed(&assumed(&never, "referenced"), "restored");
+    let rig = read(&never).unwrap_or_else(|p| panic!("{p}"));
+    let stage = &rig.stages[0];
+    assert_eq!((&stage.home, stage.axes[0].trust), (&super::rig::Homing::Never, crate::model::Trust::Assumed));
     // Nor does one that would move from a position that nobody knows.
     let blind = GOOD.replacen("trust = \"referenced\"", "trust = \"unknown\"", 1);
     let problems = read(&blind).unwrap_err();
-    assert!(problems.list[0].remedy.contains("\"referenced\""), "{problems}");
+    assert!(problems.list[0].message.contains("no target that could be judged"), "{problems}");
+    assert!(problems.list[0].remedy.contains("\"referenced\"") && problems.list[0].line() == Some(23), "{problems}");
 }
 
 #[test]
@@ -419,8 +426,7 @@ fn optional_sections_are_judged_too() {
         ("wait_s = 10", "max_wait_s = nan", "", "`max_wait_s` is not a finite number", "nan"),
         ("wait_s = 10", "queue_deadline_s = -1", "", "`queue_deadline_s` = -1 s", "0.001"),
         ("wait_s = 10", "fresh_ms = 60000", "", "`fresh_ms` = 60000 ms", "10000 ms"),
-        ("wait_s = 10", "on_client_lost = \"continue\"", "", "not available in this version", "\"stop\""),
-        ("wait_s = 10", "on_client_lost = \"go\"", "", "can't be \"go\"", "\"stop\""),
+        ("wait_s = 10", "on_client_lost = \"go\"", "", "can't be \"go\"", "\"stop\", \"continue\""),
         ("[eaa]", "[images]\npreview_px = 2048\n[eaa]", "preview_px", "out of range", "64 to 1024 px"),
         ("[eaa]", "[images]\ndir = \"~/p\"\n[eaa]", "dir", "would not be expanded", "whole path"),
         ("[eaa]", "[images]\nraw = \"png\"\n[eaa]", "raw", "can't be \"png\"", "\"tiff\", \"npy\""),

@@ -11,10 +11,11 @@ use std::time::Duration;
 use crate::config::{self, Kind, KnownDriver};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{
-    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Pixels, RigError, Source, Time,
+    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Name, Pixels, RigError, Source, Time,
 };
 use crate::units::{Distance, Position, Speed};
 use link::Connector;
+use link::gate::Gate;
 
 /// A driver: one row of [`DRIVERS`].
 pub struct Driver {
@@ -327,6 +328,8 @@ pub struct Devices {
     pub traits: Vec<StageTraits>,
     /// Where the stages' positions come from.
     pub sources: Vec<Source>,
+    /// The gate of each link that a device uses, by the link's name.
+    pub gates: Vec<(Name, Gate)>,
 }
 
 /// Makes the devices of a rig. `connect` says how a link is opened: [`link::connector`], or memory in tests.
@@ -338,12 +341,18 @@ pub fn make(
     rig: &Arc<config::Rig>,
     connect: &mut dyn FnMut(&config::Link) -> Box<dyn Connector>,
 ) -> Result<Devices, RigError> {
-    let mut devices = Devices { stages: vec![], cameras: vec![], traits: vec![], sources: vec![] };
+    let mut devices = Devices { stages: vec![], cameras: vec![], traits: vec![], sources: vec![], gates: vec![] };
     let unknown = |driver: &str, id: &dyn std::fmt::Display| {
         RigError::new(Code::Unsupported, format!("There is no driver \"{driver}\" for {id}."))
     };
-    let link = |id: &crate::model::Name| {
+    let link = |id: &Name| {
         rig.link(id.as_str()).ok_or_else(|| RigError::new(Code::NotFound, format!("There is no link {id}.")))
+    };
+    let mut gates: Vec<(Name, Gate)> = Vec::new();
+    let mut connect = |link: &config::Link| {
+        let (gate, connector) = Gate::before(connect(link));
+        gates.push((link.id.clone(), gate));
+        connector
     };
     // Each link is made whole, at the first device that names it; the devices go to their places in the file's order.
     let mut places: Vec<Option<Box<dyn Stage>>> = rig.stages.iter().map(|_| None).collect();
@@ -376,5 +385,6 @@ pub fn make(
         };
         devices.cameras.push(make(c, connect(link(&c.link)?)));
     }
+    devices.gates = gates;
     Ok(devices)
 }

@@ -188,7 +188,11 @@ impl Rules {
         let (index, stage) = self.stage(&home.stage)?;
         let status = state.stage(stage.id.as_str());
         let Homing::Cycle { timeout, .. } = &stage.home else {
-            let what = format!("Stage {} has no homing; a person declares its positions.", stage.id);
+            let what = format!(
+                "Stage {id} has no homing; a person declares where its axes stand, with `steadyhand reference {id}.{} VALUE`.",
+                stage.axes.first().map_or("AXIS", |a| a.id.axis.as_str()),
+                id = stage.id
+            );
             return Err(RigError::new(Code::Unsupported, what).on(&stage.id));
         };
         let mut axes = Vec::new();

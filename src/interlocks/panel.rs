@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::judge::Rules;
 use super::path::{Drive, HomeDrive, Leg};
 use crate::model::{Home, Name, RigError, Snapshot, Time};
+use crate::units::Distance;
 
 /// An order that the interlocks have judged on the state of this moment.
 ///
@@ -40,6 +41,18 @@ impl<T> Cleared<'_, T> {
     /// Takes the order out, to carry it out now.
     pub fn obey(self) -> T {
         self.order
+    }
+}
+
+impl Cleared<'_, Drive> {
+    /// The same way as a driver has to be told it whose axes a person has declared to stand elsewhere than the rig
+    /// file's origin says: `shift` is what the declaration added to each axis of the stage, and is taken off again.
+    pub(crate) fn less(mut self, shift: &[Distance]) -> Self {
+        for axis in &mut self.order.axes {
+            let by = shift.get(axis.index).copied().unwrap_or_default();
+            (axis.from, axis.to) = (axis.from - by, axis.to - by);
+        }
+        self
     }
 }
 

@@ -1,4 +1,4 @@
-//! What outlives the program: pictures with their sidecars, the audit log, saved positions.
+//! What outlives the program: pictures with their sidecars, the audit log, saved positions, a person's stop.
 //!
 //! There is no lock file and no database: every file is written whole under a name of its own and then
 //! renamed into place, so nothing has to be repaired after a crash. All calls but [`EventLog::append`] may
@@ -7,6 +7,7 @@
 //! ```text
 //! <data>/audit/2026-11-30.jsonl                 one event a line (UTC)
 //! <data>/positions.json                         saved positions
+//! <data>/stopped.json                           a person's stop, while it stands
 //! <images>/2026-11-30/143501-0007-flake.png     what a model sees (local time, sequence, label)
 //! <images>/2026-11-30/143501-0007-flake.tif     the exact pixels, or .npy
 //! <images>/2026-11-30/143501-0007-flake.json    position, settings, times, caller: written last
@@ -16,6 +17,7 @@
 mod audit;
 mod files;
 mod images;
+mod person_stop;
 mod positions;
 
 use std::collections::{HashMap, VecDeque};
@@ -27,6 +29,7 @@ use parking_lot::Mutex;
 pub use audit::{EventFilter, EventLog, LoggedEvent, Receipt, Written};
 pub use files::stamp;
 pub use images::{Picture, StoredImage};
+pub use person_stop::PersonStop;
 pub use positions::{SavedAxis, SavedPosition, SavedPositions};
 
 use crate::config::{Raw, Rig};

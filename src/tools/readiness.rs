@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::words::{self, number};
-use crate::config::{Rig, Stage};
+use crate::config::{Homing, Rig, Stage};
 use crate::model::{Activity, AxisStatus, CameraStatus, JobState, JobStatus, Snapshot, StageStatus, StopBy, Time};
 use crate::units::plain;
 
@@ -89,6 +89,10 @@ fn of_stage(stage: &Stage, status: &StageStatus, state: &Snapshot, now: Time) ->
     let name = stage.id.as_str();
     let diagnose = |h: Hitch| h.by("diagnose", None, format!("diagnose {{}} says what {name} needs"));
     match status.activity {
+        Activity::Offline if words::activity(status) == "released" => {
+            let say = format!("ask the person at the rig to take {name} back, with `steadyhand reclaim {name}`");
+            return Some(Hitch::new(format!("a person has lent the port of {name} to another program")).person(say));
+        }
         Activity::Offline => return Some(diagnose(Hitch::new(format!("{name} isn't connected")))),
         Activity::Connecting if status.fault.is_none() => {
             return Some(Hitch::new(format!("{name} is still being identified")).again());
@@ -111,9 +115,9 @@ fn of_stage(stage: &Stage, status: &StageStatus, state: &Snapshot, now: Time) ->
     }
     match status.stopped_by {
         Some(StopBy::Person) => {
-            return Some(
-                Hitch::new(format!("a person stopped {name}")).person("ask that person to release it when it is safe"),
-            );
+            let words = state.person_stop.as_ref().map_or(String::new(), |w| format!(" ({w})"));
+            let say = "ask that person to release it when it is safe, with `steadyhand resume`";
+            return Some(Hitch::new(format!("a person stopped {name}{words}")).person(say));
         }
         Some(by) => {
             let hitch = Hitch::new(format!("{name} was stopped by {}", words::stopper(by)));
@@ -147,7 +151,12 @@ fn of_stage(stage: &Stage, status: &StageStatus, state: &Snapshot, now: Time) ->
         let hitch = Hitch::new(format!("{name} is not referenced ({})", lost.join(", ")));
         let say = format!("home {{\"stage\": \"{name}\"}} once its way is free");
         let hitch = hitch.by("home", Some(name), say);
-        return Some(hitch.person(format!("ask the person at the rig to have {name} homed")));
+        return Some(hitch.person(match (&stage.home, lost.first()) {
+            (Homing::Never, Some(axis)) => format!(
+                "ask the person at the rig to declare where {name} stands: `steadyhand reference {name}.{axis} VALUE`"
+            ),
+            _ => format!("ask the person at the rig to have {name} homed"),
+        }));
     }
     outside(stage, status)
 }

@@ -40,9 +40,13 @@ pub(crate) fn recovery(code: Code) -> Recovery {
         Code::NotReferenced => (
             &[
                 ("home", "call home {\"stage\": \"{device}\"} once its way is free"),
-                ("get_state", "call get_state {} and ask the person at the rig to reference the stage"),
+                (
+                    "get_state",
+                    "ask the person at the rig to declare where it stands, with `steadyhand reference AXIS VALUE`; \
+                     get_state {} shows it then",
+                ),
             ],
-            "ask the person at the rig to reference the stage",
+            "ask the person at the rig to declare where it stands, with `steadyhand reference AXIS VALUE`",
         ),
         Code::Stale => (
             &[("", "call {tool} again in a second; if it stays so, the controller has gone silent: see diagnose {}")],
@@ -58,7 +62,7 @@ pub(crate) fn recovery(code: Code) -> Recovery {
         ),
         Code::Stopped => (
             &[("clear_fault", "when it is safe to go on, call clear_fault {\"device\": \"{device}\"}")],
-            "ask the person at the rig to release the stop",
+            "ask the person at the rig to release the stop when it is safe, with `steadyhand resume`",
         ),
         Code::Faulted | Code::Alarm => (
             &[
@@ -117,6 +121,14 @@ pub(crate) fn recovery(code: Code) -> Recovery {
         Code::Internal => (
             &[("get_state", "call get_state {} before anything else, and tell the person at the rig")],
             "tell the person at the rig; ask the person at the rig to restart the server",
+        ),
+        Code::Released => (
+            &[(
+                "diagnose",
+                "ask the person at the rig whether the other program has done with it, and to take it back with \
+                 `steadyhand reclaim`; diagnose {} tells when it is there",
+            )],
+            "ask the person at the rig to take it back with `steadyhand reclaim`",
         ),
     };
     Recovery { steps, person }

@@ -125,7 +125,7 @@ fn fault_json(f: &Fault) -> Value {
 fn stage_json(status: &StageStatus, stage: &crate::config::Stage, rig: &Rig, now: Time) -> Value {
     let mut m = Map::from_iter([
         ("stage".to_owned(), json!(status.stage.as_str())),
-        ("activity".to_owned(), json!(status.activity.word())),
+        ("activity".to_owned(), json!(words::activity(status))),
         ("state_epoch".to_owned(), json!(status.epoch.0)),
         ("age_ms".to_owned(), words::age_ms(status.read_at, now)),
         ("axes".to_owned(), words::axes_json(status, stage)),
@@ -294,6 +294,9 @@ fn what_to_do(d: &Device<'_>, link: &LinkStatus, fault: Option<&Fault>, may_clea
         }
         Some(Remedy::Reconnect) => format!(
             "Ask the person at the rig to check that {name} is switched on and plugged in, and that no other program has its port; it connects again by itself."
+        ),
+        Some(Remedy::Reclaim) => format!(
+            "Ask the person at the rig to take it back when the other program has done with it: `steadyhand reclaim {name}`."
         ),
         Some(Remedy::Restart) => format!("Ask the person at the rig to look at {name} and to restart the server."),
         None if d.ready && link.degraded => {

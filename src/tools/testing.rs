@@ -52,7 +52,7 @@ pub(crate) fn state() -> Snapshot {
         identity: None,
         link: LinkStatus { port: "127.0.0.1:9".into(), open: true, ..LinkStatus::default() },
     };
-    Snapshot { at: Time::ZERO, stages: vec![stage], cameras: vec![camera], jobs: Vec::new(), queued: 0 }
+    Snapshot { at: Time::ZERO, stages: vec![stage], cameras: vec![camera], ..Snapshot::default() }
 }
 
 /// Settings of a small camera.

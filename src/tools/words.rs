@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::config::{Rig, Stage};
-use crate::model::{AxisReading, AxisStatus, CameraSettings, CameraStatus, Epoch, Moved, StageStatus, StopBy, Time};
+use crate::model::{
+    AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Moved, StageStatus, StopBy, Time,
+};
 use crate::units::{Position, Unit, plain, rounded};
 
 /// A text as a sentence that ends once, whoever wrote it.
@@ -120,9 +122,15 @@ pub(crate) fn stopper(by: StopBy) -> &'static str {
     }
 }
 
+/// What a stage is doing, in a word.
+pub(crate) fn activity(status: &StageStatus) -> &'static str {
+    let lent = status.fault.as_ref().is_some_and(|f| f.code == Code::Released);
+    if lent { "released" } else { status.activity.word() }
+}
+
 /// A stage in one line.
 pub(crate) fn stage_line(status: &StageStatus, stage: &Stage) -> String {
-    let mut line = format!("{} is {}", status.stage, status.activity.word());
+    let mut line = format!("{} is {}", status.stage, activity(status));
     if !status.axes.is_empty() {
         line.push_str(&format!(" at {}", positions(status, stage)));
     }

@@ -20,6 +20,7 @@ use steadyhand::model::{
     Aim, Caller, Epoch, Event, Home, Move, Name, Report, RigError, Shot, Snapshot, StageStatus, StopBy, Time, Way,
 };
 use steadyhand::plans::Sequence;
+use steadyhand::store::PersonStop;
 use steadyhand::units::{Distance, Position, Unit};
 
 /// The demonstration's rig file.
@@ -143,7 +144,7 @@ impl Lab {
         let clock = Arc::new(AtomicU64::new(u64::try_from(now.as_nanos()).unwrap()));
         let log = Log::default();
         let (handle, worker, sleeper) =
-            assemble(&rig, devices, Box::new(log.clone()), Clock::Virtual(clock.clone()), Epoch(1000));
+            assemble(&rig, devices, Box::new(log.clone()), PersonStop::in_memory(), Clock::Virtual(clock.clone()), Epoch(1000));
         let caller = Caller { id: Name::new("test"), client: "test".into(), way: Way::Stdio };
         Lab {
             bench,

@@ -8,6 +8,7 @@ use steadyhand::actor::{Clock, RigHandle, Sleeper, Ticket, Worker, assemble};
 use steadyhand::devices::{self, link::memory::Far};
 use steadyhand::model::{Caller, Epoch, Home, Move, Name, Report, RigError, StageStatus, StopBy, Time, Way};
 use steadyhand::plans::Sequence;
+use steadyhand::store::PersonStop;
 
 use super::{Log, answer_of, rig};
 
@@ -51,7 +52,7 @@ impl Scripted {
         let devices = devices::make(&rig, &mut |_| far.connector("scripted")).expect("devices");
         let clock = Arc::new(AtomicU64::new(0));
         let (handle, worker, sleeper) =
-            assemble(&rig, devices, Box::new(Log::default()), Clock::Virtual(clock.clone()), Epoch(1000));
+            assemble(&rig, devices, Box::new(Log::default()), PersonStop::in_memory(), Clock::Virtual(clock.clone()), Epoch(1000));
         let mut s = Scripted {
             handle,
             worker,

@@ -9,6 +9,10 @@ use crate::model::{Activity, Code, Moved, Remedy, Time, Trust};
 
 impl StageUnit {
     pub(super) fn digest(&mut self, event: StageEvent, now: Time) {
+        if self.lent {
+            // The driver only sees that its connection is gone.
+            return;
+        }
         match event {
             StageEvent::Online(facts) => self.online(facts, now),
             StageEvent::Offline { code, what } => self.offline(code, what, now),
@@ -19,7 +23,7 @@ impl StageUnit {
                     self.bump();
                 }
             }
-            StageEvent::Reading(reading) => self.read(reading, now),
+            StageEvent::Reading(reading) => self.read(self.shifted(reading), now),
             StageEvent::Accepted => {
                 if let Doing::Moving(watch) = &mut self.doing {
                     watch.accept(now);
@@ -66,6 +70,7 @@ impl StageUnit {
             }
             StageEvent::Reset { what } => {
                 self.distrust(&what);
+                self.forget_shift();
                 self.fault(Code::ControllerReset, what.clone(), Remedy::ClearFault, now);
                 self.end_motion(Code::ControllerReset, &what);
                 self.end_stop();
@@ -127,6 +132,7 @@ impl StageUnit {
         for axis in &mut self.status.axes {
             axis.position = None;
         }
+        self.forget_shift();
         self.status.read_at = None;
         self.last = None;
         self.recovering = None;
@@ -138,7 +144,8 @@ impl StageUnit {
         } else {
             (code, what)
         };
-        self.fault(code, what.clone(), Remedy::Reconnect, now);
+        let remedy = if self.lent { Remedy::Reclaim } else { Remedy::Reconnect };
+        self.fault(code, what.clone(), remedy, now);
         if moving {
             let what = format!("{what} Whether it stopped is not known.");
             self.end(Err(self.error(code, &what, Moved::Unknown)));

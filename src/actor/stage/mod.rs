@@ -3,6 +3,7 @@
 
 mod clock;
 mod events;
+mod person;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -84,6 +85,10 @@ pub(super) struct StageUnit {
     /// The driver panicked and is never called again.
     dead: bool,
     recovering: Option<bool>,
+    /// What a person's declarations add to the rig file's origins, for this connection.
+    shift: Vec<Distance>,
+    /// Another program has the port.
+    lent: bool,
     events: Vec<StageEvent>,
     pub(super) notes: Vec<Note>,
 }
@@ -129,6 +134,8 @@ impl StageUnit {
             unseen_end: false,
             dead: false,
             recovering: None,
+            shift: vec![Distance::default(); config.axes.len()],
+            lent: false,
             events: Vec::new(),
             notes: Vec::new(),
         }
@@ -204,6 +211,7 @@ impl StageUnit {
         let began: Vec<Option<Position>> = self.status.axes.iter().map(|a| a.position).collect();
         self.outcome = None;
         let mut sent = Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown));
+        let order = order.less(&self.shift);
         self.guarded(|d, _| sent = d.go(order, now));
         sent.map_err(|e| e.on(&self.config.id))?;
         let expected = self.expected(&drive);
@@ -229,6 +237,8 @@ impl StageUnit {
         let axes = if home.axes.is_empty() { (0..self.status.axes.len()).collect() } else { home.axes };
         for i in &axes {
             self.status.axes[*i].trust = Trust::Unknown;
+            // The reference that is searched is the rig file's.
+            self.set_shift(*i, Distance::default());
         }
         let began = self.status.axes.iter().map(|a| a.position).collect();
         self.doing = Doing::Homing { since: now, until: now + home.timeout, axes, began, homed: None };
@@ -326,6 +336,7 @@ impl StageUnit {
             }
             let what = match fault.remedy {
                 Remedy::Reconnect => format!("{} It ends by itself when the device answers again.", fault.what),
+                Remedy::Reclaim => fault.what.clone(),
                 _ => format!("{} Only a restart of the program ends it.", fault.what),
             };
             return Err(self.error(fault.code, &what, Moved::No));

@@ -2,6 +2,7 @@
 //! after.
 
 pub(crate) mod dialogue;
+pub mod gate;
 pub mod memory;
 mod serial;
 mod tcp;

@@ -1,0 +1,319 @@
+//! A person's stop, kept on the disk: it outlives the program, however that ends.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
+
+use super::files;
+use crate::model::{Code, Name, RigError};
+
+/// How often a file that can't be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What a person has stopped and not released yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Standing {
+    /// The whole rig, whatever its stages are called by now.
+    all: bool,
+    /// These stages.
+    stages: BTreeSet<Name>,
+    /// When the first of these stops was given; not known of a record that can't be read.
+    since: Option<String>,
+    /// What is wrong with the record that was found.
+    unreadable: Option<String>,
+}
+
+impl Standing {
+    fn is_empty(&self) -> bool {
+        !self.all && self.stages.is_empty()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    standing: Standing,
+    /// How often `standing` has changed, and which of these states is on the disk.
+    version: u64,
+    written: u64,
+    failing: Option<String>,
+    ended: bool,
+}
+
+struct Shared {
+    /// `None`: only in memory.
+    path: Option<PathBuf>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The record of a person's stop, `stopped.json` in the data folder. A thread of its own writes it, so that a stop
+/// waits for no disk.
+///
+/// A record that can't be read is taken for a stop of everything: nobody knows what it said.
+pub struct PersonStop(Arc<Shared>);
+
+impl PersonStop {
+    /// Reads what is on record in `data_dir`, and starts the thread that keeps it.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] when the operating system gives no thread; nothing could be kept then.
+    pub fn open(data_dir: &Path) -> Result<PersonStop, RigError> {
+        let path = data_dir.join("stopped.json");
+        let standing = read(&path);
+        let shared = Arc::new(Shared {
+            path: Some(path),
+            state: Mutex::new(State { standing, ..State::default() }),
+            changed: Condvar::new(),
+        });
+        let keeper = shared.clone();
+        let started = std::thread::Builder::new().name("person-stop".into()).spawn(move || keeper.run());
+        match started {
+            Ok(_) => Ok(PersonStop(shared)),
+            Err(e) => {
+                Err(RigError::new(Code::Internal, format!("The record of a person's stop gets no thread: {e}.")))
+            }
+        }
+    }
+
+    /// One that is kept in memory alone, for benches and tests.
+    pub fn in_memory() -> PersonStop {
+        PersonStop(Arc::new(Shared { path: None, state: Mutex::default(), changed: Condvar::new() }))
+    }
+
+    /// Puts a stop on record: of one stage, or of everything. Doesn't wait for the disk.
+    pub fn keep(&self, stage: Option<&Name>) {
+        self.change(|standing| {
+            match stage {
+                None => standing.all = true,
+                Some(_) if standing.all => {}
+                Some(name) => drop(standing.stages.insert(name.clone())),
+            }
+            standing.since.get_or_insert_with(|| files::stamp(Duration::ZERO));
+        });
+    }
+
+    /// Takes it off the record, for one stage of `all`, or for everything. Doesn't wait for the disk.
+    pub fn release(&self, stage: Option<&Name>, all: &[Name]) {
+        self.change(|standing| match stage {
+            None => *standing = Standing::default(),
+            Some(name) => {
+                if std::mem::take(&mut standing.all) {
+                    standing.stages.extend(all.iter().cloned());
+                }
+                standing.stages.remove(name);
+                if standing.is_empty() {
+                    *standing = Standing::default();
+                }
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Standing)) {
+        let mut state = self.0.state.lock();
+        let before = state.standing.clone();
+        change(&mut state.standing);
+        if state.standing != before {
+            state.version += 1;
+            self.0.changed.notify_all();
+        }
+    }
+
+    /// Whether the stage is on record as stopped by a person.
+    pub fn stops(&self, stage: &Name) -> bool {
+        let state = self.0.state.lock();
+        state.standing.all || state.standing.stages.contains(stage)
+    }
+
+    /// What is to be known of the stop that stands, as a clause: since when, or why its record can't be read.
+    pub fn words(&self) -> Option<String> {
+        let state = self.0.state.lock();
+        if state.standing.is_empty() {
+            return None;
+        }
+        let mut words = Vec::new();
+        words.extend(state.standing.since.as_ref().map(|t| format!("since {t}")));
+        words.extend(state.standing.unreadable.clone());
+        words.extend(state.failing.as_ref().map(|why| format!("it would not outlive the program: {why}")));
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
+    /// Why the record can't be written, while it can't.
+    pub fn failing(&self) -> Option<String> {
+        self.0.state.lock().failing.clone()
+    }
+
+    /// Waits until what stands is on the disk, or for so long; `true` when it is. Not for the rig thread.
+    pub fn flush(&self, at_most: Duration) -> bool {
+        let mut state = self.0.state.lock();
+        let done = |state: &mut State| self.0.path.is_none() || state.written == state.version;
+        if !done(&mut state) {
+            self.0.changed.wait_while_for(&mut state, |s| !done(s), at_most);
+        }
+        done(&mut state)
+    }
+}
+
+impl Drop for PersonStop {
+    /// The thread ends once all is written, or can't be.
+    fn drop(&mut self) {
+        self.0.state.lock().ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let Some(path) = &self.path else { return };
+        let mut state = self.state.lock();
+        loop {
+            if state.written == state.version {
+                if state.ended {
+                    return;
+                }
+                self.changed.wait(&mut state);
+                continue;
+            }
+            let (version, standing) = (state.version, state.standing.clone());
+            let outcome = parking_lot::MutexGuard::unlocked(&mut state, || write(path, &standing));
+            match outcome {
+                Ok(()) => {
+                    (state.written, state.failing) = (version, None);
+                    self.changed.notify_all();
+                }
+                Err(error) => {
+                    tracing::error!("a person's stop could not be put on record: {error}");
+                    state.failing = Some(error.what);
+                    if state.ended {
+                        return;
+                    }
+                    self.changed.wait_for(&mut state, RETRY);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    everything: bool,
+    stages: Vec<String>,
+    since: Option<String>,
+}
+
+fn write(path: &Path, standing: &Standing) -> Result<(), RigError> {
+    if standing.is_empty() {
+        return match std::fs::remove_file(path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(files::failed(path, "remove", &e)),
+            _ => Ok(()),
+        };
+    }
+    let file = File {
+        version: 1,
+        everything: standing.all,
+        stages: standing.stages.iter().map(Name::to_string).collect(),
+        since: standing.since.clone(),
+    };
+    let text = serde_json::to_vec_pretty(&file)
+        .map_err(|e| RigError::new(Code::Internal, format!("A person's stop can't be written as JSON: {e}.")))?;
+    files::replace(path, &text)
+}
+
+fn read(path: &Path) -> Standing {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Standing::default(),
+        Err(e) => return unreadable(path, &e.to_string()),
+    };
+    let bad = |why: &str| unreadable(path, why);
+    match serde_json::from_slice::<File>(&bytes) {
+        Ok(file) if file.version != 1 => bad(&format!("version {} is not known", file.version)),
+        Ok(file) if file.stages.iter().any(|s| !Name::is_valid(s)) => bad("it names what can be no stage"),
+        Ok(file) if !file.everything && file.stages.is_empty() => bad("it names no stage"),
+        Ok(file) => Standing {
+            all: file.everything,
+            stages: file.stages.iter().map(|s| Name::new(s)).collect(),
+            since: file.since,
+            unreadable: None,
+        },
+        Err(e) => bad(&e.to_string()),
+    }
+}
+
+fn unreadable(path: &Path, why: &str) -> Standing {
+    let words = format!(
+        "the record {} can't be read ({why}), and is taken for a person's stop of everything",
+        path.display()
+    );
+    tracing::error!("{words}");
+    Standing { all: true, unreadable: Some(words), ..Standing::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    fn x() -> Name {
+        Name::new("x")
+    }
+
+    #[test]
+    fn a_persons_stop_outlives_the_program_and_a_release_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let stop = PersonStop::open(dir.path()).unwrap();
+        assert!(!stop.stops(&x()) && stop.words().is_none());
+        stop.keep(None);
+        assert!(stop.stops(&x()), "at once");
+        assert!(stop.flush(SOON));
+        let again = PersonStop::open(dir.path()).unwrap();
+        assert!(again.stops(&x()) && again.words().unwrap().starts_with("since 2"), "{:?}", again.words());
+        // Of one stage alone: the others stay stopped, by their names.
+        again.release(Some(&x()), &[x(), Name::new("y")]);
+        assert!(again.flush(SOON));
+        let third = PersonStop::open(dir.path()).unwrap();
+        assert!(!third.stops(&x()) && third.stops(&Name::new("y")));
+        third.release(None, &[]);
+        assert!(third.flush(SOON));
+        assert!(!dir.path().join("stopped.json").exists());
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_a_stop_of_everything_and_says_so() {
+        for bad in ["", "{}", "null", "{\"version\":1,\"everything\":false,\"stages\":[],\"since\":null}", "\u{0}\u{0}"]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("stopped.json"), bad).unwrap();
+            let stop = PersonStop::open(dir.path()).unwrap();
+            assert!(stop.stops(&x()), "{bad:?}");
+            assert!(stop.words().unwrap().contains("stopped.json can't be read"), "{bad:?}: {:?}", stop.words());
+            stop.release(None, &[]);
+            assert!(stop.flush(SOON));
+            assert!(!PersonStop::open(dir.path()).unwrap().stops(&x()), "a person has released it");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("stopped.json")).unwrap();
+        assert!(PersonStop::open(dir.path()).unwrap().stops(&x()), "a folder of that name is no record");
+    }
+
+    #[test]
+    fn a_stop_that_cannot_be_written_stands_all_the_same_and_says_that_it_would_be_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("gone");
+        let stop = PersonStop::open(&gone).unwrap();
+        stop.keep(Some(&x()));
+        assert!(!stop.flush(Duration::from_millis(300)));
+        assert!(stop.stops(&x()) && !stop.stops(&Name::new("y")));
+        assert!(stop.words().unwrap().contains("would not outlive the program"), "{:?}", stop.words());
+        std::fs::create_dir(&gone).unwrap();
+        assert!(stop.flush(SOON), "it is tried again");
+        assert!(stop.failing().is_none() && PersonStop::open(&gone).unwrap().stops(&x()));
+    }
+}
