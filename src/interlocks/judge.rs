@@ -106,7 +106,7 @@ impl Rules {
             };
             let Some(position) = axis.position else {
                 let what = if status.activity == Activity::Offline {
-                    format!("Stage {} isn't connected.", stage.id)
+                    format!("Stage {} isn't connected.{}", stage.id, because(Some(status)))
                 } else {
                     format!("The machine position of {}.{name} is not yet known.", stage.id)
                 };
@@ -221,7 +221,7 @@ impl Rules {
             out.push(refusal(code, rule.to_owned(), what, None));
         };
         let Some(status) = status.filter(|s| s.activity != Activity::Offline) else {
-            let why = status.and_then(|s| s.fault.as_ref()).map_or(String::new(), |f| format!(" {}", f.what));
+            let why = because(status);
             no(Code::NotConnected, "connection", format!("Stage {} isn't connected.{why}", stage.id));
             return out;
         };
@@ -470,6 +470,11 @@ fn short_of(stage: &Stage, resolved: &Resolved, free: f64) -> f64 {
         (way > miss).then(|| miss / way)
     });
     (free - back.fold(0.0, f64::max)).max(0.0)
+}
+
+/// Why a stage isn't there, as a sentence of its own.
+fn because(status: Option<&StageStatus>) -> String {
+    status.and_then(|s| s.fault.as_ref()).map_or(String::new(), |f| format!(" {}", f.what))
 }
 
 fn refusal(code: Code, rule: String, what: String, why: Option<String>) -> Refusal {

@@ -17,7 +17,8 @@ use steadyhand::actor::{Clock, Entry, Journal, RigHandle, Sleeper, Ticket, Worke
 use steadyhand::config::{self, Rig};
 use steadyhand::devices::{self, link::memory::Far};
 use steadyhand::model::{
-    Aim, Caller, Epoch, Event, Home, Move, Name, Report, RigError, Shot, Snapshot, StageStatus, StopBy, Time, Way,
+    Aim, AxisId, AxisReading, Caller, Epoch, Event, Home, Move, Name, Report, RigError, Shot, Snapshot, StageStatus,
+    StopBy, Time, Way,
 };
 use steadyhand::plans::Sequence;
 use steadyhand::store::PersonStop;
@@ -126,6 +127,11 @@ impl Lab {
 
     /// A rig on a bench. The link `scope-port` leads to the bench's `scope`, `camera-port` to `cam`.
     pub fn new(rig_file: &str, bench: Bench) -> Lab {
+        Lab::with(rig_file, bench, PersonStop::in_memory())
+    }
+
+    /// The same, with what a person stopped before.
+    pub fn with(rig_file: &str, bench: Bench, stopped: PersonStop) -> Lab {
         let rig = rig(rig_file);
         let mut cables = Vec::new();
         let devices = devices::make(&rig, &mut |link| {
@@ -144,7 +150,7 @@ impl Lab {
         let clock = Arc::new(AtomicU64::new(u64::try_from(now.as_nanos()).unwrap()));
         let log = Log::default();
         let (handle, worker, sleeper) =
-            assemble(&rig, devices, Box::new(log.clone()), PersonStop::in_memory(), Clock::Virtual(clock.clone()), Epoch(1000));
+            assemble(&rig, devices, Box::new(log.clone()), stopped, Clock::Virtual(clock.clone()), Epoch(1000));
         let caller = Caller { id: Name::new("test"), client: "test".into(), way: Way::Stdio };
         Lab {
             bench,
@@ -354,6 +360,25 @@ impl Lab {
 
     pub fn stop(&mut self) {
         self.handle.stop(None, StopBy::Model);
+    }
+
+    /// A person at the rig.
+    pub fn person(&self) -> Caller {
+        Caller { id: Name::new("person"), client: "steadyhand".into(), way: Way::Cli }
+    }
+
+    /// A person declares where an axis of the scope stands, in its own unit.
+    pub fn reference(&mut self, axis: &str, value: f64) -> Result<AxisReading, RigError> {
+        let id = AxisId::new("scope", axis);
+        let unit = self.rig().axis(&id).map_or(Unit::Mm, |a| a.unit);
+        let ticket = self.handle.reference(&self.person(), &id, Position::new(value, unit).unwrap())?;
+        self.answer(ticket)
+    }
+
+    /// A person releases a person's stop.
+    pub fn resume(&mut self) -> Result<Vec<Name>, RigError> {
+        let ticket = self.handle.resume(&self.person(), None)?;
+        self.answer(ticket)
     }
 
     pub fn fault(&mut self, fault: Fault) {
