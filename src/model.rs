@@ -609,6 +609,8 @@ pub struct JobStatus {
     pub state: JobState,
     /// The step that runs, in words.
     pub doing: String,
+    /// Its client is gone, and it goes on all the same, as the rig file says.
+    pub orphan: bool,
 }
 
 /// How a job stands.

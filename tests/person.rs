@@ -1,5 +1,5 @@
 //! What only a person may do, on the simulated bench and on virtual time: declare positions, release a person's stop,
-//! lend a port and take it back.
+//! lend a port and take it back; and what becomes of jobs whose client is gone.
 
 mod support;
 
@@ -270,4 +270,81 @@ fn a_camera_can_be_lent_and_a_port_that_is_gone_too() {
     lab.online();
     let ticket = lab.handle.release(&lab.person(), &Name::new("nothing")).unwrap();
     assert_eq!(lab.answer(ticket).unwrap_err().code, Code::NotFound);
+}
+
+/// A long move that a client was given the number of.
+fn begin_job(rig: &str) -> Lab {
+    let mut lab = Lab::new(rig, Bench::microscope(1));
+    lab.online();
+    lab.home().unwrap();
+    let movement = lab.to(&[("x", 12.0), ("y", 20.0)]);
+    let mut ticket = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    ticket.release();
+    lab
+}
+
+fn going_on() -> String {
+    format!("{DEMO}\n[calls]\non_client_lost = \"continue\"\n")
+}
+
+#[test]
+fn a_job_whose_client_is_gone_stops_where_the_rig_file_does_not_say_otherwise() {
+    let mut lab = begin_job(DEMO);
+    lab.handle.person_can_stop(true);
+    lab.handle.client_lost(&Name::new("somebody-else"));
+    lab.run_ms(200);
+    assert!(lab.bench.speed_mm_per_s("scope", "x").abs() > 5.0, "another client's loss is none of its");
+    lab.handle.client_lost(&lab.caller.id);
+    lab.run_ms(1500);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+    assert!(lab.truly("x") > 20.0 && lab.handle.orphans().is_empty());
+    lab.move_to(&[("x", 50.0)]).unwrap();
+}
+
+#[test]
+fn a_job_may_go_on_without_its_client_as_long_as_a_person_can_stop_it() {
+    // Nobody could stop it: it stops.
+    let mut lab = begin_job(&going_on());
+    lab.handle.client_lost(&lab.caller.id);
+    lab.run_ms(1500);
+    assert!(lab.truly("x") > 20.0, "{}", lab.truly("x"));
+
+    let mut lab = begin_job(&going_on());
+    lab.handle.person_can_stop(true);
+    lab.handle.client_lost(&lab.caller.id);
+    lab.run_ms(200);
+    assert_eq!(lab.handle.orphans().len(), 1);
+    lab.run_ms(8000);
+    assert!((lab.truly("x") - 12.0).abs() < 0.02 && lab.handle.orphans().is_empty());
+
+    // The way goes while it runs.
+    let mut lab = begin_job(&going_on());
+    lab.handle.person_can_stop(true);
+    lab.handle.client_lost(&lab.caller.id);
+    lab.run_ms(200);
+    lab.handle.person_can_stop(false);
+    lab.run_ms(1500);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
+    assert!(lab.truly("x") > 20.0 && lab.handle.orphans().is_empty());
+}
+
+#[test]
+fn what_a_client_still_waits_for_or_has_not_begun_ends_with_it_in_any_case() {
+    let mut lab = Lab::new(&going_on(), Bench::microscope(1));
+    lab.online();
+    lab.home().unwrap();
+    lab.handle.person_can_stop(true);
+    let movement = lab.to(&[("x", 12.0), ("y", 20.0)]);
+    let waited_for = lab.begin_move(movement).unwrap();
+    lab.until("it moves", Duration::from_secs(5), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    let movement = lab.to(&[("x", 60.0)]);
+    let mut queued = lab.begin_move(movement).unwrap();
+    queued.release();
+    lab.handle.client_lost(&lab.caller.id);
+    let e = lab.answer(queued).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Cancelled, Moved::No));
+    let e = lab.answer(waited_for).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Cancelled, Moved::Yes));
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
 }

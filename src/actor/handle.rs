@@ -11,7 +11,8 @@ use super::sync::{NotSent, Outbox, Shared, Wake};
 use crate::config::Rig;
 use crate::interlocks::Rules;
 use crate::model::{
-    Activity, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Report, RigError, Snapshot, StopBy, Time,
+    Activity, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, JobState, JobStatus, Name,
+    Report, RigError, Snapshot, StopBy, Time,
 };
 use crate::plans::Plan;
 use crate::store::PersonStop;
@@ -180,6 +181,41 @@ impl RigHandle {
         })
         .await
         .unwrap_or(false)
+    }
+
+    /// A client is gone, by the id of its [`Caller`]. What has not begun is dropped; what it still waited for stops. A job of which it has the number
+    /// stops too, unless the rig file says `on_client_lost = "continue"` and a person has a way to stop it
+    /// ([`RigHandle::person_can_stop`]); then it goes on, and is `orphan` in the snapshot. Needs no room in a queue.
+    pub fn client_lost(&self, client: &Name) {
+        self.shared.lost.lock().push(client.clone());
+        self.wake.wake();
+    }
+
+    /// Whether a person has a way to stop that needs no client: the local socket, the page. Jobs whose clients are
+    /// gone stop when there is none any more. There is none until it is said.
+    pub fn person_can_stop(&self, alive: bool) {
+        self.shared.person_way.store(alive, Ordering::Release);
+        self.wake.wake();
+    }
+
+    /// The jobs that go on although their clients are gone. Clients whose loss was told just now may still have some
+    /// that are not among them: [`RigHandle::orphans_end`] waits for both.
+    pub fn orphans(&self) -> Vec<JobId> {
+        let running = |j: &&Arc<JobStatus>| j.orphan && j.state == JobState::Running;
+        self.snapshot().jobs.iter().filter(running).map(|j| j.id).collect()
+    }
+
+    /// Comes back when every client's loss is seen to, and no job goes on whose client is gone; or when the rig
+    /// thread has ended.
+    pub async fn orphans_end(&self) {
+        let mut changes = self.changes();
+        while !(self.shared.lost.lock().is_empty() && self.orphans().is_empty()) {
+            // A loss that changes nothing is published by nobody.
+            let changed = tokio::time::timeout(Duration::from_millis(20), changes.changed()).await;
+            if matches!(changed, Ok(Err(_))) {
+                return;
+            }
+        }
     }
 
     /// The record of a person's stop.

@@ -102,6 +102,8 @@ pub(super) struct Job {
     pub(super) uses: Vec<Name>,
     pub(super) started: Time,
     pub(super) doing: String,
+    /// Its client is gone, and it goes on all the same.
+    pub(super) orphan: bool,
     plan: Box<dyn Plan>,
     reply: Slot<Report>,
     stand: Stand,
@@ -129,6 +131,7 @@ impl Job {
             uses: plan.uses(),
             started: now,
             doing: "starting".into(),
+            orphan: false,
             plan,
             reply,
             stand: Stand::Ask,
@@ -143,6 +146,11 @@ impl Job {
     /// Whether its caller is gone.
     pub(super) fn is_lost(&self) -> bool {
         self.reply.waiting() == Waiting::Lost
+    }
+
+    /// Whether its caller has its number and no longer waits.
+    pub(super) fn is_detached(&self) -> bool {
+        self.reply.waiting() == Waiting::Detached
     }
 
     /// Asks it to end: what it moves is stopped, and it ends when that stands still.

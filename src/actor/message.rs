@@ -145,11 +145,6 @@ impl<T> Ticket<T> {
         self.release();
     }
 
-    /// What still holds the job once its ticket is released.
-    pub fn leash(&self) -> Leash {
-        Leash { state: self.state.clone(), wake: self.wake.clone() }
-    }
-
     /// The same for one who goes on listening: from now on dropping the ticket stops nothing.
     pub fn release(&mut self) {
         let _ = self.state.compare_exchange(WAITING, DETACHED, Ordering::AcqRel, Ordering::Acquire);
@@ -161,26 +156,6 @@ impl<T> Drop for Ticket<T> {
         if !self.answered && self.state.compare_exchange(WAITING, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             self.wake.wake();
         }
-    }
-}
-
-/// A hold on a job that outlives its ticket: for when the client goes to whom its number was given.
-#[derive(Debug, Clone)]
-pub struct Leash {
-    state: Arc<AtomicU8>,
-    wake: super::sync::Wake,
-}
-
-impl Leash {
-    /// Whether its caller has its number and no longer waits.
-    pub fn is_detached(&self) -> bool {
-        self.state.load(Ordering::Acquire) == DETACHED
-    }
-
-    /// The caller is lost: what the job moves stops, and it ends. Nothing happens to one that has ended.
-    pub fn lose(&self) {
-        self.state.store(LOST, Ordering::Release);
-        self.wake.wake();
     }
 }
 

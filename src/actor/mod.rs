@@ -1,12 +1,14 @@
 //! The rig thread: the one owner of all hardware, and the handle that everybody else has on it.
 //!
 //! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage` and `camera` (a device under
-//! the rig thread), `motion` (proof of arrival and standstill), `person` (what only a person may order), `message`, `handle`, `sync`, `thread`.
+//! the rig thread), `motion` (proof of arrival and standstill), `person` (what only a person may order), `lost`
+//! (clients that are gone), `message`, `handle`, `sync`, `thread`.
 
 mod camera;
 mod handle;
 mod job;
 mod journal;
+mod lost;
 mod message;
 mod motion;
 mod person;
@@ -17,7 +19,7 @@ mod worker;
 
 pub use handle::{Clock, RigHandle};
 pub use journal::{Entry, Journal};
-pub use message::{Leash, Ticket};
+pub use message::Ticket;
 pub use sync::MAX_STAGES;
 pub use thread::{Sleeper, assemble, spawn};
 pub use worker::Worker;

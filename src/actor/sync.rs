@@ -1,11 +1,12 @@
 //! The small façade over channels, stop bits and wakes that the rig thread and its callers share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use parking_lot::Mutex;
 
-use crate::model::StopBy;
+use crate::model::{Name, StopBy};
 use crate::store::PersonStop;
 
 /// Wakes the rig thread. Waking twice is waking once.
@@ -157,11 +158,15 @@ pub(crate) struct Shared {
     pub(crate) jobs: AtomicU64,
     /// A person's stop on record.
     pub(crate) stopped: PersonStop,
+    /// Clients that are gone, until the rig thread has seen to their jobs and published it.
+    pub(crate) lost: Mutex<Vec<Name>>,
+    /// Whether a person has a way to stop that needs no client.
+    pub(crate) person_way: AtomicBool,
 }
 
 impl Shared {
     pub(crate) fn new(stopped: PersonStop) -> Arc<Shared> {
-        Arc::new(Shared { stops: Stops::default(), jobs: AtomicU64::new(0), stopped })
+        Arc::new(Shared { stops: Stops::default(), jobs: AtomicU64::new(0), stopped, lost: Mutex::default(), person_way: AtomicBool::new(false) })
     }
 }
 

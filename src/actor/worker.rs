@@ -57,8 +57,8 @@ pub struct Worker {
     pub(super) stages: Vec<StageUnit>,
     pub(super) cameras: Vec<CameraUnit>,
     simulated: Vec<bool>,
-    inbox: Inbox<Envelope>,
-    waiting: VecDeque<Envelope>,
+    pub(super) inbox: Inbox<Envelope>,
+    pub(super) waiting: VecDeque<Envelope>,
     pub(super) shared: Arc<Shared>,
     publish: watch::Sender<Arc<Snapshot>>,
     pub(super) journal: Box<dyn Journal>,
@@ -137,6 +137,7 @@ impl Worker {
         let stops = self.stops(now);
         let mut next = self.devices(now);
         self.lost_callers(now);
+        let gone = self.lost_clients(now);
         self.jobs(now);
         self.ends(now);
         if self.orders(now) {
@@ -153,6 +154,7 @@ impl Worker {
         self.notes();
         self.publish(now);
         self.shared.stops.done(stops);
+        self.shared.lost.lock().drain(..gone);
         next
     }
 
@@ -215,7 +217,7 @@ impl Worker {
     }
 
     fn lost_callers(&mut self, now: Time) {
-        let lost = RigError::new(Code::Cancelled, "Its caller took it back or is gone.").moved(Moved::Unknown);
+        let lost = super::lost::gone();
         self.with_jobs(now, |job, bench| {
             if job.is_lost() {
                 job.end(lost.clone(), bench);
@@ -225,7 +227,7 @@ impl Worker {
 
     // ---- jobs ---------------------------------------------------------------------------------------------
 
-    fn with_jobs(&mut self, now: Time, mut act: impl FnMut(&mut Job, &mut Bench<'_>)) {
+    pub(super) fn with_jobs(&mut self, now: Time, mut act: impl FnMut(&mut Job, &mut Bench<'_>)) {
         let mut jobs = std::mem::take(&mut self.jobs);
         let mut bench = Bench {
             rig: &self.rig,
@@ -272,6 +274,7 @@ impl Worker {
                 started: job.started,
                 state,
                 doing: String::new(),
+                orphan: job.orphan,
             }));
             while self.ended.len() > REMEMBERED {
                 self.ended.pop_front();
@@ -496,7 +499,7 @@ impl Worker {
         self.closing = Some((now, reply));
     }
 
-    fn drop_order(&mut self, order: Envelope, why: &RigError) {
+    pub(super) fn drop_order(&mut self, order: Envelope, why: &RigError) {
         match order.command {
             Command::Run { mut reply, plan, .. } => {
                 let caller = order.caller.id.to_string();
@@ -550,6 +553,7 @@ impl Worker {
                 started: j.started,
                 state: JobState::Running,
                 doing: j.doing.clone(),
+                orphan: j.orphan,
             })
         });
         let fresh = Snapshot {
@@ -564,7 +568,7 @@ impl Worker {
             let same_jobs = old.jobs.len() == fresh.jobs.len()
                 && old.jobs.iter().zip(&fresh.jobs).all(|(a, b)| {
                     // An ended job never changes; a running one shows in its step.
-                    Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && a.doing == b.doing)
+                    Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && a.doing == b.doing && a.orphan == b.orphan)
                 });
             let same =
                 same_jobs && old.stages == fresh.stages && old.cameras == fresh.cameras && old.queued == fresh.queued

@@ -221,6 +221,7 @@ mod tests {
             started: Time::ZERO,
             state: JobState::Running,
             doing: String::new(),
+            orphan: false,
         })
     }
 
