@@ -394,6 +394,12 @@ impl Worker {
                 None
             }
             Command::Cancel { job, mut reply } => {
+                let queued = |e: &Envelope| matches!(&e.command, Command::Run { job: queued, .. } if *queued == job);
+                if let Some(order) = self.waiting.iter().position(queued).and_then(|i| self.waiting.remove(i)) {
+                    self.drop_order(order, &RigError::new(Code::Cancelled, "It was cancelled before it began."));
+                    reply.answer(Ok(()));
+                    return None;
+                }
                 if !self.jobs.iter().any(|j| j.id == job) {
                     reply.answer(Err(RigError::new(Code::NotFound, format!("No job {job} is running."))));
                     return None;
@@ -408,7 +414,7 @@ impl Worker {
                 None
             }
             Command::Set { camera, change, mut reply } => {
-                if claimed.contains(&camera) {
+                if claimed.contains(&camera) || self.is_setting(std::slice::from_ref(&camera)) {
                     return Some(Envelope { deadline, caller, command: Command::Set { camera, change, reply } });
                 }
                 match self.rig.cameras.iter().position(|c| c.id == camera) {

@@ -15,6 +15,7 @@ use super::eaa::Buffers;
 use super::presence::Present;
 use super::recovery::{self, Instead, Situation};
 use super::registry::{Built, Spec};
+use super::turns::Turn;
 use super::words;
 use crate::access::Policy;
 use crate::actor::RigHandle;
@@ -194,6 +195,8 @@ pub(crate) struct Call {
     pub(crate) gone: CancellationToken,
     /// Where signs of life go, if the client asked for them.
     pub(crate) beat: Option<Beat>,
+    /// Its place among the calls of its client, where these come one after the other.
+    pub(crate) turn: Option<Turn>,
 }
 
 /// Where signs of life of a long call go.
@@ -204,6 +207,13 @@ pub(crate) struct Beat {
 }
 
 impl Call {
+    /// Its order is in the rig's queue, or it has none: the client's next call may go.
+    pub(crate) fn admitted(&self) {
+        if let Some(turn) = &self.turn {
+            turn.pass();
+        }
+    }
+
     /// The rig that runs.
     ///
     /// # Errors

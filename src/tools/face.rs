@@ -20,6 +20,7 @@ use super::args::{Args, cut};
 use super::call::{Beat, Call, Core, RigPart};
 use super::presence::{self, Present};
 use super::registry::{self, Need, Spec};
+use super::turns::Turn;
 use super::{stopping, words};
 use crate::access::{Policy, stdio_caller};
 use crate::config;
@@ -123,8 +124,27 @@ impl Face {
             id: cx.id.to_string(),
             gone: cx.ct.clone(),
             beat,
+            turn: self.turn(spec, cx).await?,
         };
         (spec.run)(call).await
+    }
+
+    /// Waits for the call's turn among those of its client. What only reads, and a stop, waits for nobody, and nobody
+    /// for it.
+    async fn turn(&self, spec: &Spec, cx: &RequestContext<RoleServer>) -> Result<Option<Turn>, ToolError> {
+        let Some(turn) = cx.extensions.get::<Turn>() else { return Ok(None) };
+        if spec.hints.read_only || spec.name == "stop" {
+            turn.pass();
+            return Ok(None);
+        }
+        tokio::select! {
+            biased;
+            () = cx.ct.cancelled() => Err(ToolError::new(Code::Cancelled, "The call was taken back.")),
+            () = turn.comes() => Ok(Some(turn.clone())),
+            () = self.0.shutting_down.cancelled() => {
+                Err(ToolError::new(Code::ShuttingDown, "The server is shutting down."))
+            }
+        }
     }
 
     /// Judges again what the list has judged: a client may call what it was never shown.

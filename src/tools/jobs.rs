@@ -9,13 +9,16 @@ use super::args::{cut, wrong};
 use super::book::Entry;
 use super::call::Call;
 use super::schema::{Object, Schema, text, wait_s};
-use super::wait::{order, running};
+use super::wait::{beats, order, running};
 use super::words;
 use crate::config::Rig;
 use crate::model::{Code, JobId, JobState, JobStatus, Moved, Snapshot};
 
 /// How long `cancel_job` waits for standstill, beyond what the rig thread waits.
 const CANCELLED: Duration = Duration::from_secs(10);
+
+/// How long the outcome of a job that has ended may take to be told.
+const OUTCOME: Duration = Duration::from_millis(500);
 
 /// Arguments of `get_job`.
 pub(crate) fn get_job_input(rig: &Rig) -> Schema {
@@ -52,6 +55,7 @@ pub(crate) async fn get_job(call: Call) -> Outcome {
         outcome = entry.ended() => ended(&entry, &outcome),
         () = tokio::time::sleep(patience) => Ok(running(&call, &entry)),
         () = call.gone.cancelled() => Err(ToolError::new(Code::Cancelled, "The call was taken back.")),
+        () = beats(&call, entry.job) => Err(ToolError::new(Code::Internal, "Signs of life ended.")),
         () = call.core.shutting_down.cancelled() => Err(ToolError::new(Code::ShuttingDown, "The server is shutting down.")),
     }
 }
@@ -115,10 +119,15 @@ pub(crate) async fn cancel_job(call: Call) -> Outcome {
     order(&call, ticket, call.patience(live.handle.rig()).max(CANCELLED)).await?;
     let ended = |s: &Snapshot| s.job(id).is_none_or(|j| j.state != JobState::Running);
     let state = super::settled(&live.handle, ended).await;
-    let moved = match (&entry, state.job(id).map(|j| &j.state)) {
+    // One that never began is in no list of jobs; its own outcome tells.
+    let outcome = match &entry {
+        Some(e) => tokio::time::timeout(OUTCOME, e.ended()).await.ok(),
+        None => None,
+    };
+    let moved = match (outcome.as_deref(), state.job(id).map(|j| &j.state)) {
         (_, Some(JobState::Failed(e))) => e.moved,
         (_, Some(JobState::Done(r))) => r.moved,
-        (Some(e), _) if e.stage.is_none() => Moved::No,
+        (Some(Err(e)), _) => e.error.moved,
         _ => Moved::Unknown,
     };
     let rig = live.handle.rig();

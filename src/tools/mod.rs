@@ -9,6 +9,7 @@
 //! | `answer`, `recovery`, `words` | results; errors with their next step; positions in words |
 //! | `background` | the threads on which pixels and files are worked on |
 //! | `book`, `wait`, `call` | commands that run, and waiting for them |
+//! | `turns`, `progress` | the order of a client's calls; signs of life of a long one |
 //! | `presence`, `readiness` | which devices are there, for the list; what keeps the rig from being ready |
 //! | `describe`, `state`, `motion`, `stopping`, `jobs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
@@ -26,6 +27,7 @@ mod jobs;
 mod motion;
 mod picture;
 mod presence;
+mod progress;
 mod readiness;
 mod recovery;
 mod region;
@@ -33,11 +35,13 @@ mod registry;
 mod schema;
 mod state;
 mod stopping;
+mod turns;
 mod wait;
 mod words;
 
 pub use call::{Live, RigPart};
 pub use face::{Face, Parts};
+pub use turns::{Turn, Turnstile};
 
 use std::sync::Arc;
 use std::time::Duration;

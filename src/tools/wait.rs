@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Outcome, ToolError};
 use super::book::{Begun, Entry};
-use super::call::{Beat, Call};
+use super::call::Call;
+use super::progress;
 use crate::actor::{RigHandle, Ticket};
 use crate::model::{Code, JobId, JobState, Moved, Name, Report, RigError};
 use crate::plans::Plan;
@@ -44,6 +45,7 @@ pub(crate) async fn run(
     let handle = &call.live()?.handle;
     let id = call.args.text("command_id").map(|id| (id, call.args.fingerprint()));
     let begun = call.core.book.begin(call.tool, stage, id, || handle.run(&call.caller, plan))?;
+    call.admitted();
     match begun {
         Begun::Known(entry) => {
             repeated(wait(call, &entry, patience, &CancellationToken::new(), &CancellationToken::new()).await)
@@ -141,7 +143,7 @@ async fn wait(
                 |outcome| (*outcome).clone(),
             )
         }
-        () = beats(call.beat.clone()) => Err(ToolError::new(Code::Internal, "Signs of life ended.")),
+        () = beats(call, entry.job) => Err(ToolError::new(Code::Internal, "Signs of life ended.")),
     }
 }
 
@@ -152,15 +154,17 @@ async fn patience_ends(patience: Option<Duration>) {
     }
 }
 
-/// Tells the client every ten seconds that its call is alive; never ends. Nobody's answer may depend on
-/// whether the client reads them, so a failure to send is ignored.
-async fn beats(beat: Option<Beat>) {
-    let Some(beat) = beat else { return std::future::pending().await };
+/// Tells the client every ten seconds how its call stands; never ends. Nobody's answer may depend on whether the
+/// client reads them, so a failure to send is ignored.
+pub(crate) async fn beats(call: &Call, job: JobId) {
+    let (Some(beat), Ok(live)) = (&call.beat, call.live()) else { return std::future::pending().await };
     let mut count = 0.0;
     loop {
         tokio::time::sleep(BEAT).await;
+        // It must grow with every note, which no share of a way does: what is done stands in the words.
         count += 1.0;
-        let note = rmcp::model::ProgressNotificationParam::new(beat.token.clone(), count).with_message("still at work");
+        let words = progress::told(&live.handle, &call.caller, Some(job));
+        let note = rmcp::model::ProgressNotificationParam::new(beat.token.clone(), count).with_message(words);
         let _ = beat.peer.notify_progress(note).await;
     }
 }
@@ -216,6 +220,7 @@ fn repeated(outcome: Outcome) -> Outcome {
 /// # Errors
 /// What the rig said; `cancelled` when the client took the call back; `not_responding` after `at_most`.
 pub(crate) async fn order<T>(call: &Call, mut ticket: Ticket<T>, at_most: Duration) -> Result<T, ToolError> {
+    call.admitted();
     tokio::select! {
         biased;
         () = call.gone.cancelled() => Err(ToolError::new(Code::Cancelled, "The call was taken back.")),

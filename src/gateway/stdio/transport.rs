@@ -18,6 +18,7 @@ use super::end::Ending;
 use super::lines::{Line, Lines, MAX_LINE};
 use super::outbox::{Allowance, Outbox};
 use super::triage::{Refusal, Triage, Verdict};
+use crate::tools::Turnstile;
 
 /// Both directions of one client's session.
 pub(super) struct LineTransport<R, W> {
@@ -27,6 +28,8 @@ pub(super) struct LineTransport<R, W> {
     ending: Ending,
     allowance: Allowance,
     handshake: Arc<Handshake>,
+    /// Keeps the client's calls in their order.
+    turns: Turnstile,
 }
 
 impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
@@ -45,6 +48,7 @@ impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
             ending,
             allowance: Allowance::new(),
             handshake: Arc::default(),
+            turns: Turnstile::default(),
         };
         (transport, outbox)
     }
@@ -117,7 +121,12 @@ where
                         self.ending.stop_axes();
                     }
                     match verdict {
-                        Verdict::Deliver(message) => {
+                        Verdict::Deliver(mut message) => {
+                            if let JsonRpcMessage::Request(request) = &mut *message
+                                && let ClientRequest::CallToolRequest(call) = &mut request.request
+                            {
+                                call.extensions.insert(self.turns.next());
+                            }
                             if let JsonRpcMessage::Request(request) = &*message
                                 && matches!(request.request, ClientRequest::InitializeRequest(_))
                             {
