@@ -35,10 +35,17 @@ impl Worker {
         }
         match order {
             PersonOrder::Reference { axis, position, reply } => self.reference(axis, position, reply, caller, now),
-            PersonOrder::Resume { stage, mut reply } => reply.answer(self.resume(stage.as_ref(), caller)),
-            PersonOrder::Release { device, mut reply } => reply.answer(self.release(&device, caller, now)),
-            PersonOrder::Reclaim { device, mut reply } => reply.answer(self.reclaim(&device, caller)),
+            PersonOrder::Resume { stage, reply } => self.tell(reply, now, |w| w.resume(stage.as_ref(), caller)),
+            PersonOrder::Release { device, reply } => self.tell(reply, now, |w| w.release(&device, caller, now)),
+            PersonOrder::Reclaim { device, reply } => self.tell(reply, now, |w| w.reclaim(&device, caller)),
         }
+    }
+
+    /// Answers with an outcome; the state that it speaks of is there before the answer.
+    fn tell<T>(&mut self, mut reply: Slot<T>, now: Time, act: impl FnOnce(&mut Worker) -> Result<T, RigError>) {
+        let outcome = act(self);
+        self.publish(now);
+        reply.answer(outcome);
     }
 
     /// Whether a job or a change of settings has one of these devices.
@@ -82,13 +89,11 @@ impl Worker {
     pub(super) fn references(&mut self, now: Time) {
         for mut r in std::mem::take(&mut self.referencing) {
             match r.entry.written() {
-                Written::Yes => {
-                    let declared = self.may_declare(&r.axis, r.position, now).map(|(stage, axis)| {
-                        self.stages[stage].declare(axis, r.position);
-                        self.stages[stage].readings().swap_remove(axis)
-                    });
-                    r.reply.answer(declared);
-                }
+                Written::Yes => self.tell(r.reply, now, |w| {
+                    let (stage, axis) = w.may_declare(&r.axis, r.position, now)?;
+                    w.stages[stage].declare(axis, r.position);
+                    Ok(w.stages[stage].readings().swap_remove(axis))
+                }),
                 Written::Pending if now.since(r.since) < AUDIT => self.referencing.push(r),
                 Written::Pending | Written::Failed => r.reply.answer(Err(unwritten())),
             }

@@ -550,7 +550,7 @@ impl Worker {
         }
     }
 
-    fn publish(&mut self, now: Time) {
+    pub(super) fn publish(&mut self, now: Time) {
         let running = self.jobs.iter().map(|j| {
             Arc::new(JobStatus {
                 id: j.id,

@@ -105,7 +105,11 @@ const PARTS: &[Part] = &[
                 "Which protocol its controller speaks; `describe_rig` says on what the driver's claim rests.",
             ),
             must("link", "name", "Its `[[link]]`."),
-            must("home", "table", "How it finds its reference."),
+            must(
+                "home",
+                "table, or \"never\"",
+                "How it finds its reference; \"never\": it can't, and a person declares where it stands, with `steadyhand reference`.",
+            ),
             must(
                 "axes",
                 "sections",
@@ -145,7 +149,7 @@ const PARTS: &[Part] = &[
             must(
                 "trust",
                 "referenced, restored, assumed",
-                "The least that must be known of its position before an absolute move.",
+                "The least that must be known of its position before a move. With home = \"never\" only \"assumed\" can be reached: a person's word.",
             ),
             may(
                 "toward_sample",
@@ -221,7 +225,11 @@ const PARTS: &[Part] = &[
                 "A command that waited longer for its turn is dropped; 10 without it.",
             ),
             may("fresh_ms", "1 to 10000", "How old a reading may be that a motion is judged by; 1000 without it."),
-            may("on_client_lost", "\"stop\"", "A caller that is lost takes its motion with it."),
+            may(
+                "on_client_lost",
+                "\"stop\" or \"continue\"",
+                "What becomes of a job when the client goes that was given its number; \"stop\" without it. With \"continue\" it goes on as long as a person has a way to stop it. A call that is still waited for stops with its caller in any case.",
+            ),
         ],
     },
     Part {

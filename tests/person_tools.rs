@@ -1,0 +1,106 @@
+//! What a client sees of what a person does: stops that it can't release, ports that are lent, positions that are
+//! declared.
+
+mod desk;
+mod support;
+
+use std::time::Duration;
+
+use desk::{Desk, homed, wait_until};
+use serde_json::json;
+use steadyhand::model::{AxisId, Name, RigError, StopBy};
+use steadyhand::units::Position;
+use support::{DEMO, Lab};
+
+/// A person at the rig.
+fn person() -> steadyhand::model::Caller {
+    steadyhand::model::Caller {
+        id: Name::new("person"),
+        client: "steadyhand".into(),
+        way: steadyhand::model::Way::Cli,
+    }
+}
+
+async fn lend(desk: &Desk, device: &str) -> Result<Vec<Name>, RigError> {
+    desk.handle.release(&person(), &Name::new(device))?.wait().await
+}
+
+async fn take_back(desk: &Desk, device: &str) -> Result<Vec<Name>, RigError> {
+    desk.handle.reclaim(&person(), &Name::new(device))?.wait().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_stop_is_told_with_who_releases_it_and_no_tool_does() {
+    let desk = Desk::new(homed()).await;
+    desk.handle.stop(None, StopBy::Person);
+    desk.handle.standstill(None, Duration::from_secs(5)).await;
+    for (tool, arguments) in [
+        ("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })),
+        ("home", json!({})),
+        ("clear_fault", json!({ "device": "scope" })),
+    ] {
+        let (what, _) = desk.refused(tool, arguments).await;
+        assert!(what.contains("a person") && !what.contains("call clear_fault"), "{tool}: {what}");
+        assert!(what.contains("ask the person at the rig"), "{tool}: {what}");
+    }
+    let state = desk.ok("get_state", json!({})).await;
+    assert_eq!(state["stages"][0]["stopped_by"], "person");
+    assert!(state["not_ready"][0].as_str().unwrap().starts_with("a person stopped scope (since "), "{state}");
+    assert!(state["next"].as_str().unwrap().contains("`steadyhand resume`"), "{state}");
+    // A model's stop on top of it is answered as ever, and leads past no person.
+    let stop = desk.ok("stop", json!({})).await;
+    assert!(stop.get("next").is_none_or(|n| !n.as_str().unwrap().contains("clear_fault")), "{stop}");
+
+    desk.handle.resume(&person(), None).unwrap().wait().await.unwrap();
+    desk.ok("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tools_of_a_lent_device_leave_the_list_and_come_back_with_it() {
+    let desk = Desk::new(homed()).await;
+    assert!(desk.face.listed().contains(&"move_to"));
+    lend(&desk, "scope").await.unwrap();
+    wait_until("its tools are gone", || !desk.face.listed().contains(&"move_to")).await;
+    assert!(desk.face.listed().contains(&"acquire_image") && desk.face.listed().contains(&"stop"));
+    let state = desk.ok("get_state", json!({})).await;
+    assert_eq!((&state["stages"][0]["activity"], &state["ready"]), (&json!("released"), &json!(false)));
+    assert!(state["next"].as_str().unwrap().contains("`steadyhand reclaim scope`"), "{state}");
+    let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+    assert!(what.starts_with("[not_connected]") && what.contains("lent its port"), "{what}");
+    assert!(what.contains("Next: call diagnose {}"), "{what}");
+    let told = desk.ok("diagnose", json!({})).await;
+    assert!(told["devices"][0]["to_do"].as_str().unwrap().contains("`steadyhand reclaim scope`"), "{told}");
+
+    take_back(&desk, "scope").await.unwrap();
+    wait_until("its tools are back", || desk.face.listed().contains(&"move_to")).await;
+    let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+    assert!(what.starts_with("[not_referenced]") && what.contains("home {"), "{what}");
+    desk.ok("home", json!({})).await;
+    desk.ok("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_that_cannot_home_leads_to_the_person_who_declares_where_it_stands() {
+    let rig = DEMO.replace("home = { order = [\"z\", \"x\", \"y\"], timeout_s = 60 }", "home = \"never\"");
+    let rig = rig.replace("trust = \"referenced\"", "trust = \"assumed\"");
+    let bench = hw_sim::MICROSCOPE_TOML.replace("\"$20\" = 1 ", "\"$20\" = 0 ").replace("\"$22\" = 1 ", "\"$22\" = 0 ");
+    let lab = std::thread::spawn(move || {
+        let mut lab = Lab::new(&rig, hw_sim::Bench::from_toml(&bench).unwrap());
+        lab.online();
+        lab
+    });
+    let desk = Desk::new(lab.join().unwrap()).await;
+    let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
+    assert!(what.starts_with("[not_referenced]"), "{what}");
+    assert!(what.contains("Next: ask the person at the rig to declare where it stands, with `steadyhand reference"));
+    let state = desk.ok("get_state", json!({})).await;
+    assert!(state["next"].as_str().unwrap().contains("`steadyhand reference scope.x VALUE`"), "{state}");
+    for (axis, mm) in [("x", 40.0), ("y", 20.0), ("z", 3.0)] {
+        let declared = desk.handle.reference(&person(), &AxisId::new("scope", axis), Position::base(mm).unwrap());
+        declared.unwrap().wait().await.unwrap();
+    }
+    let state = desk.ok("get_state", json!({})).await;
+    assert_eq!((&state["ready"], &state["stages"][0]["axes"]["x"]["trust"]), (&json!(true), &json!("assumed")));
+    let moved = desk.ok("move_to", json!({ "targets": { "x": 41 }, "unit": "mm" })).await;
+    assert_eq!(moved["axes"]["x"]["target"], 41);
+}
