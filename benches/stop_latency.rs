@@ -74,7 +74,9 @@ fn main() {
     let (saved, _) = SavedPositions::load(store.data_dir()).expect("positions");
     let handed = Handed::default();
     let devices = devices::make(&rig, &mut |link| Box::new(Watched(connector(link), handed.clone()))).expect("devices");
-    let (handle, _thread) = actor::spawn(&rig, devices, Box::new(events.clone()), steadyhand::store::PersonStop::in_memory(), Epoch(1)).expect("a thread");
+    let (handle, _thread) =
+        actor::spawn(&rig, devices, Box::new(events.clone()), steadyhand::store::PersonStop::in_memory(), Epoch(1))
+            .expect("a thread");
     events.notify(handle.waker());
 
     let runtime =

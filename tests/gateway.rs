@@ -264,6 +264,33 @@ mod moving {
 
     /// Serves the demonstration rig over a bench, homes it, and leaves it in the middle of a long move.
     fn in_mid_move(folder: &Path) -> (hw_sim::serve::Running, Server) {
+        let (bench, mut server) = served(folder);
+        let homed = until(&mut server, "home", json!({"stage": "scope"}), |answer| answer["isError"] != true);
+        assert_ne!(homed["isError"], true, "{homed}");
+        server.ask("move_to", json!({"stage": "scope", "targets": {"x": 5.0}, "unit": "mm"}));
+        let x = || bench.with_bench(|b| b.carriage_mm("scope", "x"));
+        let (start, begun) = (x(), Instant::now());
+        while x() > start - 5.0 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it never moved");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (bench, server)
+    }
+
+    /// Calls a tool until its answer is what is awaited, or for half a minute; the last answer.
+    fn until(server: &mut Server, tool: &str, arguments: Value, holds: impl Fn(&Value) -> bool) -> Value {
+        let connected = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = server.call(tool, arguments.clone());
+            if holds(&answer) || Instant::now() > connected {
+                return answer;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Serves the demonstration rig over a bench.
+    fn served(folder: &Path) -> (hw_sim::serve::Running, Server) {
         let bench = hw_sim::serve::Running::start(hw_sim::Bench::microscope(7), hw_sim::serve::Options::default())
             .expect("a bench");
         let path = |device: &str| {
@@ -274,24 +301,28 @@ mod moving {
         let rig = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/demo.toml")).expect("the rig");
         let rig = rig.replace("@SCOPE@", &path("scope")).replace("@CAM@", &path("cam"));
         fs::write(folder.join("rig.toml"), rig).expect("written");
-        let mut server = Server::start(steadyhand(folder).args(["--data-dir", "data"]), folder);
-        let connected = Instant::now() + Duration::from_secs(30);
-        let homed = loop {
-            let answer = server.call("home", json!({"stage": "scope"}));
-            if answer["isError"] != true || Instant::now() > connected {
-                break answer;
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        };
-        assert_ne!(homed["isError"], true, "{homed}");
-        server.ask("move_to", json!({"stage": "scope", "targets": {"x": 5.0}, "unit": "mm"}));
-        let x = || bench.with_bench(|b| b.carriage_mm("scope", "x"));
-        let (start, begun) = (x(), Instant::now());
-        while x() > start - 5.0 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it never moved");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let server = Server::start(steadyhand(folder).args(["--data-dir", "data"]), folder);
         (bench, server)
+    }
+
+    /// The record of a person's stop is read before anything moves, and one that can't be read is a stop.
+    #[test]
+    fn a_rig_that_a_person_stopped_comes_up_stopped_even_when_the_record_is_damaged() {
+        for record in [r#"{"version": 1, "everything": true, "stages": [], "since": "2026-11-30"}"#, "{\"vers"] {
+            let folder = tempfile::tempdir().expect("folder");
+            fs::create_dir(folder.path().join("data")).expect("a folder");
+            fs::write(folder.path().join("data/stopped.json"), record).expect("written");
+            let (bench, mut server) = served(folder.path());
+            let stopped = |a: &Value| a["structuredContent"]["code"] == "stopped";
+            let answer = until(&mut server, "home", json!({"stage": "scope"}), stopped);
+            assert!(stopped(&answer), "{answer}");
+            let state = server.call("get_state", json!({}));
+            let why = state["structuredContent"]["not_ready"][0].as_str().expect("a reason").to_owned();
+            let says = if record.len() > 10 { "a person stopped scope (since 2026-11-30)" } else { "can't be read" };
+            assert!(why.contains(says), "{why}");
+            drop(server);
+            bench.stop();
+        }
     }
 
     /// The axes stand far from the target, the call was answered, and the exit was clean.

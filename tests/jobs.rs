@@ -100,7 +100,12 @@ async fn a_call_that_takes_long_tells_its_progress_in_words() {
     tokio::spawn(async move { server.serve(ours).await.unwrap().waiting().await });
     let client = listener.clone().serve(theirs).await.unwrap();
     // The bench's time stands still, and the protocol's runs by itself: the move lasts as long as it takes.
-    let held = desk.lab.lock();
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let lab = desk.lab.clone();
+    let holder = std::thread::spawn(move || {
+        let _held = lab.lock();
+        let _ = wait.recv();
+    });
     let arguments = json!({ "stage": "scope", "targets": { "x": 5 }, "unit": "mm", "wait_s": 35 });
     let request = || CallToolRequestParams::new("move_to").with_arguments(arguments.as_object().unwrap().clone());
     let mut options = PeerRequestOptions::no_options();
@@ -110,7 +115,8 @@ async fn a_call_that_takes_long_tells_its_progress_in_words() {
     let token = handle.progress_token.clone();
     handle.await_response().await.unwrap();
     let notes = listener.0.lock().clone();
-    drop(held);
+    drop(go_on);
+    holder.join().unwrap();
     assert_eq!(notes.len(), 3, "every ten seconds: {notes:?}");
     assert!(notes.iter().all(|n| n.progress_token == token), "{notes:?}");
     assert!(notes.windows(2).all(|n| n[0].progress < n[1].progress), "it grows: {notes:?}");

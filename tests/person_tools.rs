@@ -14,11 +14,7 @@ use support::{DEMO, Lab};
 
 /// A person at the rig.
 fn person() -> steadyhand::model::Caller {
-    steadyhand::model::Caller {
-        id: Name::new("person"),
-        client: "steadyhand".into(),
-        way: steadyhand::model::Way::Cli,
-    }
+    steadyhand::model::Caller { id: Name::new("person"), client: "steadyhand".into(), way: steadyhand::model::Way::Cli }
 }
 
 async fn lend(desk: &Desk, device: &str) -> Result<Vec<Name>, RigError> {

@@ -105,8 +105,7 @@ impl Worker {
         let found = self.rig.stages.iter().enumerate().find(|(_, s)| s.id == id.stage);
         let place = |(i, s): (usize, &crate::config::Stage)| Some((i, s.axes.iter().position(|a| a.id == *id)?));
         let (index, axis) = found.and_then(place).ok_or_else(|| {
-            let known: Vec<String> =
-                self.rig.stages.iter().flat_map(|s| &s.axes).map(|a| a.id.to_string()).collect();
+            let known: Vec<String> = self.rig.stages.iter().flat_map(|s| &s.axes).map(|a| a.id.to_string()).collect();
             RigError::new(Code::NotFound, format!("This rig has no axis {id}; it has {}.", known.join(", ")))
         })?;
         let (config, unit) = (&self.rig.stages[index].axes[axis], &self.stages[index]);
@@ -184,9 +183,8 @@ impl Worker {
     /// The gate of a device's port, and all devices behind it.
     fn port_of(&self, device: &Name) -> Result<(usize, Vec<Name>), RigError> {
         let link = self.rig.link_of(device.as_str());
-        let link = link.ok_or_else(|| {
-            RigError::new(Code::NotFound, format!("This rig has no device {device} with a port."))
-        })?;
+        let link =
+            link.ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no device {device} with a port.")))?;
         let gate = self.gates.iter().position(|(name, _)| name == link);
         let gate = gate.ok_or_else(|| {
             RigError::new(Code::Unsupported, format!("The port of {device} can't be lent.")).on(device)
@@ -207,7 +205,8 @@ impl Worker {
         }
         self.gates[gate].1.shut();
         let list = devices.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
-        let what = format!("A person has lent its port to another program; `steadyhand reclaim {device}` takes it back.");
+        let what =
+            format!("A person has lent its port to another program; `steadyhand reclaim {device}` takes it back.");
         for s in self.stages.iter_mut().filter(|s| devices.contains(&s.status.stage)) {
             s.lend(&what, now);
         }

@@ -166,7 +166,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(stopped: PersonStop) -> Arc<Shared> {
-        Arc::new(Shared { stops: Stops::default(), jobs: AtomicU64::new(0), stopped, lost: Mutex::default(), person_way: AtomicBool::new(false) })
+        Arc::new(Shared {
+            stops: Stops::default(),
+            jobs: AtomicU64::new(0),
+            stopped,
+            lost: Mutex::default(),
+            person_way: AtomicBool::new(false),
+        })
     }
 }
 

@@ -196,9 +196,8 @@ impl Worker {
         while let Some(order) = self.inbox.take() {
             self.waiting.push_back(order);
         }
-        let (dropped, kept): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|e| match &e.command {
+        let (dropped, kept): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|e| match &e.command {
                 Command::Run { plan, .. } => hit(&plan.uses()),
                 // Given before this stop, so that it can't release it.
                 Command::Person(PersonOrder::Resume { .. }) => true,
@@ -574,10 +573,13 @@ impl Worker {
             let same_jobs = old.jobs.len() == fresh.jobs.len()
                 && old.jobs.iter().zip(&fresh.jobs).all(|(a, b)| {
                     // An ended job never changes; a running one shows in its step.
-                    Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && a.doing == b.doing && a.orphan == b.orphan)
+                    Arc::ptr_eq(a, b)
+                        || (a.id == b.id && a.state == b.state && a.doing == b.doing && a.orphan == b.orphan)
                 });
-            let same =
-                same_jobs && old.stages == fresh.stages && old.cameras == fresh.cameras && old.queued == fresh.queued
+            let same = same_jobs
+                && old.stages == fresh.stages
+                && old.cameras == fresh.cameras
+                && old.queued == fresh.queued
                 && old.person_stop == fresh.person_stop;
             if !same {
                 *old = Arc::new(fresh);

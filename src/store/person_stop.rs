@@ -74,9 +74,7 @@ impl PersonStop {
         let started = std::thread::Builder::new().name("person-stop".into()).spawn(move || keeper.run());
         match started {
             Ok(_) => Ok(PersonStop(shared)),
-            Err(e) => {
-                Err(RigError::new(Code::Internal, format!("The record of a person's stop gets no thread: {e}.")))
-            }
+            Err(e) => Err(RigError::new(Code::Internal, format!("The record of a person's stop gets no thread: {e}."))),
         }
     }
 
@@ -247,10 +245,8 @@ fn read(path: &Path) -> Standing {
 }
 
 fn unreadable(path: &Path, why: &str) -> Standing {
-    let words = format!(
-        "the record {} can't be read ({why}), and is taken for a person's stop of everything",
-        path.display()
-    );
+    let words =
+        format!("the record {} can't be read ({why}), and is taken for a person's stop of everything", path.display());
     tracing::error!("{words}");
     Standing { all: true, unreadable: Some(words), ..Standing::default() }
 }

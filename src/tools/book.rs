@@ -13,6 +13,9 @@ use crate::model::{Code, JobId, Report, RigError};
 /// How many finished commands are remembered.
 const REMEMBERED: usize = 128;
 
+/// How many of those that were given a `command_id`: forgetting one means that it would be done again.
+const WITH_ID: usize = 512;
+
 /// Of how many finished commands the picture is kept in memory, too.
 const WITH_PICTURE: usize = 4;
 
@@ -127,12 +130,14 @@ impl Book {
 
 /// Forgets the oldest that have ended, and the pictures of all but the newest.
 fn prune(entries: &mut VecDeque<Entry>) {
-    let mut ended = 0;
+    let (mut ended, mut with_id) = (0, 0);
     let mut kept = VecDeque::with_capacity(entries.len());
     while let Some(mut entry) = entries.pop_back() {
         if let Some(outcome) = entry.outcome() {
             ended += 1;
-            if ended > REMEMBERED {
+            with_id += usize::from(entry.key.is_some());
+            let forget = if entry.key.is_some() { with_id > WITH_ID } else { ended > REMEMBERED };
+            if forget {
                 continue;
             }
             if ended > WITH_PICTURE
@@ -175,6 +180,20 @@ mod tests {
             .filter(|o| o.as_ref().as_ref().is_ok_and(|a| a.picture.is_some()));
         assert_eq!(pictures.count(), WITH_PICTURE);
         drop(tell);
+    }
+
+    #[test]
+    fn what_was_given_an_id_is_remembered_longer_and_not_for_ever() {
+        let keyed = |n: u64| Entry { key: Some((format!("c{n}"), String::new())), ..entry(n, false) };
+        let mut entries: VecDeque<Entry> =
+            (1..=1000).map(|n| if n % 2 == 0 { keyed(n) } else { entry(n, false) }).collect();
+        prune(&mut entries);
+        let with_id: Vec<u64> = entries.iter().filter(|e| e.key.is_some()).map(|e| e.job.0).collect();
+        assert_eq!(with_id.len(), 500, "all of them, though 1000 commands have ended");
+        assert!(entries.iter().filter(|e| e.key.is_none()).all(|e| e.job.0 > 1000 - REMEMBERED as u64));
+        entries.extend((1001..=1100).map(keyed));
+        prune(&mut entries);
+        assert_eq!(entries.iter().filter(|e| e.key.is_some()).count(), WITH_ID);
     }
 
     #[tokio::test]

@@ -51,8 +51,14 @@ impl Scripted {
         let far = Far::default();
         let devices = devices::make(&rig, &mut |_| far.connector("scripted")).expect("devices");
         let clock = Arc::new(AtomicU64::new(0));
-        let (handle, worker, sleeper) =
-            assemble(&rig, devices, Box::new(Log::default()), PersonStop::in_memory(), Clock::Virtual(clock.clone()), Epoch(1000));
+        let (handle, worker, sleeper) = assemble(
+            &rig,
+            devices,
+            Box::new(Log::default()),
+            PersonStop::in_memory(),
+            Clock::Virtual(clock.clone()),
+            Epoch(1000),
+        );
         let mut s = Scripted {
             handle,
             worker,
