@@ -4,9 +4,10 @@ mod desk;
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use desk::{Desk, homed};
+use desk::{Desk, homed, wait_until};
 use parking_lot::Mutex;
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ProgressNotificationParam};
@@ -100,7 +101,7 @@ async fn a_call_that_takes_long_tells_its_progress_in_words() {
     tokio::spawn(async move { server.serve(ours).await.unwrap().waiting().await });
     let client = listener.clone().serve(theirs).await.unwrap();
     // The bench's time stands still, and the protocol's runs by itself: the move lasts as long as it takes.
-    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let (go_on, wait) = std::sync::mpsc::sync_channel::<()>(1);
     let lab = desk.lab.clone();
     let holder = std::thread::spawn(move || {
         let _held = lab.lock();
@@ -122,4 +123,40 @@ async fn a_call_that_takes_long_tells_its_progress_in_words() {
     assert!(notes.windows(2).all(|n| n[0].progress < n[1].progress), "it grows: {notes:?}");
     let words = notes[0].message.as_deref().unwrap();
     assert!(words.contains("waiting for its turn") || words.contains("move scope to x 5 mm"), "{words}");
+}
+
+/// Counts who is held.
+struct Count(Arc<AtomicUsize>);
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_machine_stays_awake_while_a_job_runs_that_may_outlive_its_client_and_then_no_longer() {
+    for (policy, awake) in [("continue", 1), ("stop", 0)] {
+        let rig = format!("{}\n[calls]\non_client_lost = \"{policy}\"\n", support::DEMO);
+        let lab = std::thread::spawn(move || {
+            let mut lab = support::Lab::new(&rig, hw_sim::Bench::microscope(1));
+            lab.online();
+            lab.home().unwrap();
+            lab
+        });
+        let desk = Desk::new(lab.join().unwrap()).await;
+        let held = Arc::new(AtomicUsize::new(0));
+        let count = held.clone();
+        tokio::spawn(steadyhand::gateway::awake::follow(desk.handle.clone(), move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            Count(count.clone())
+        }));
+        let job = desk.ok("move_to", json!({ "targets": { "x": 5 }, "unit": "mm", "wait_s": 0.001 })).await;
+        if awake > 0 {
+            wait_until("the sleep is held off", || held.load(Ordering::SeqCst) == awake).await;
+        }
+        desk.ok("get_job", json!({ "job_id": job["job_id"], "wait_s": 60 })).await;
+        assert_eq!(held.load(Ordering::SeqCst), awake, "another job may follow");
+        wait_until("the sleep is free again", || held.load(Ordering::SeqCst) == 0).await;
+    }
 }

@@ -15,6 +15,7 @@ use crate::access::Policy;
 use crate::actor::{self, RigHandle};
 use crate::config::{self, Problems, Rig};
 use crate::devices;
+use crate::gateway::awake;
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
 use crate::model::{Caller, Epoch, Name, RigError, StopBy, Way};
 use crate::store::{EventLog, PersonStop, SavedPositions, Store};
@@ -145,6 +146,7 @@ impl Running {
                     let handle = handle.clone();
                     move || handle.stop(None, StopBy::Program)
                 });
+                tokio::spawn(awake::follow(handle.clone(), awake::hold));
                 let events = live.events.clone();
                 let face = face(RigPart::Live(live), options, &ending);
                 Running { face, ending, live: Some((handle, events)) }
