@@ -226,7 +226,9 @@ impl Rules {
             return out;
         };
         if status.activity == Activity::Connecting {
-            no(Code::NotConnected, "connection", format!("Stage {} is still being identified.", stage.id));
+            let port = status.link.last_error.as_ref().filter(|_| !status.link.open);
+            let why = port.map_or(String::new(), |e| format!(" {e}"));
+            no(Code::NotConnected, "connection", format!("Stage {} is still being identified.{why}", stage.id));
         }
         if let Some(by) = status.stopped_by {
             let who = match by {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Connector, Link};
+use super::{Connector, Link, Opened, Unopened};
 use crate::model::Time;
 
 /// The bench's end of a memory link.
@@ -25,6 +25,8 @@ struct Buffers {
     /// Bytes that the bench has taken but not yet put on its line.
     unsent: usize,
     opened: u64,
+    /// What another program holds of it, in words.
+    taken: Option<String>,
 }
 
 impl Far {
@@ -55,6 +57,11 @@ impl Far {
         self.0.lock().unsent = bytes;
     }
 
+    /// Another program has it open, or lets go of it with `None`: until then the host can't open it.
+    pub fn take_away(&self, by: Option<&str>) {
+        self.0.lock().taken = by.map(str::to_owned);
+    }
+
     /// How often the host has opened it.
     pub fn opened(&self) -> u64 {
         self.0.lock().opened
@@ -77,13 +84,17 @@ impl Connector for Near {
         self.asked = true;
     }
 
-    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+    fn outcome(&mut self) -> Option<Opened> {
         if !std::mem::take(&mut self.asked) {
             return None;
         }
         let mut b = self.far.0.lock();
         if b.unplugged {
-            return Some(Err(format!("{} isn't there. Is the device plugged in and switched on?", self.place)));
+            let what = format!("{} isn't there. Is the device plugged in and switched on?", self.place);
+            return Some(Err(what.into()));
+        }
+        if let Some(by) = &b.taken {
+            return Some(Err(Unopened { what: format!("{} is in use by {by}.", self.place), taken: true }));
         }
         b.opened += 1;
         b.to_host.clear();

@@ -37,13 +37,37 @@ pub trait Link: Send {
     }
 }
 
+/// What came of opening a link.
+pub type Opened = Result<Box<dyn Link>, Unopened>;
+
+/// Why a link could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unopened {
+    /// What is wrong and what to do, in words.
+    pub what: String,
+    /// Whether another program has it, which may let go by itself.
+    pub taken: bool,
+}
+
+impl From<String> for Unopened {
+    fn from(what: String) -> Unopened {
+        Unopened { what, taken: false }
+    }
+}
+
+impl std::fmt::Display for Unopened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
 /// How a link is opened. What blocks does so on a thread of its own.
 pub trait Connector: Send {
     /// Begins to open it; a second call before the end of the first does nothing.
     fn begin(&mut self, now: Time);
 
-    /// The outcome, once there is one. An error says in words what is wrong and what to do.
-    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>>;
+    /// The outcome, once there is one.
+    fn outcome(&mut self) -> Option<Opened>;
 
     /// Where it leads, for people.
     fn place(&self) -> String;
@@ -61,12 +85,12 @@ pub fn connector(link: &config::Link) -> Box<dyn Connector> {
 struct Opener<F> {
     place: String,
     open: F,
-    pending: Option<std::sync::mpsc::Receiver<Result<Box<dyn Link>, String>>>,
+    pending: Option<std::sync::mpsc::Receiver<Opened>>,
 }
 
 impl<F> Opener<F>
 where
-    F: Fn() -> Result<Box<dyn Link>, String> + Clone + Send + 'static,
+    F: Fn() -> Opened + Clone + Send + 'static,
 {
     fn boxed(place: String, open: F) -> Box<dyn Connector> {
         Box::new(Opener { place, open, pending: None })
@@ -75,7 +99,7 @@ where
 
 impl<F> Connector for Opener<F>
 where
-    F: Fn() -> Result<Box<dyn Link>, String> + Clone + Send + 'static,
+    F: Fn() -> Opened + Clone + Send + 'static,
 {
     fn begin(&mut self, _: Time) {
         if self.pending.is_some() {
@@ -91,13 +115,13 @@ where
         self.pending = Some(receive);
     }
 
-    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+    fn outcome(&mut self) -> Option<Opened> {
         use std::sync::mpsc::TryRecvError;
         let outcome = match self.pending.as_ref()?.try_recv() {
             Ok(outcome) => outcome,
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => {
-                Err(format!("{} could not be opened: its helper thread ended.", self.place))
+                Err(format!("{} could not be opened: its helper thread ended.", self.place).into())
             }
         };
         self.pending = None;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serialport::{ClearBuffer, SerialPort, SerialPortBuilder, SerialPortType};
 
-use super::{Connector, Link, Opener};
+use super::{Connector, Link, Opened, Opener, Unopened};
 use crate::config::{self, Port};
 
 /// How long a call of the library may take at most. We only read what is there and write when the line is
@@ -27,9 +27,9 @@ pub(super) fn connector(link: config::Link) -> Box<dyn Connector> {
     Opener::boxed(place, move || open(&link))
 }
 
-fn open(link: &config::Link) -> Result<Box<dyn Link>, String> {
+fn open(link: &config::Link) -> Opened {
     let path = find(&link.port)?;
-    let mut port = builder(&path, link).open().map_err(|e| trouble(&path, &e))?;
+    let mut port = builder(&path, link).open().map_err(|e| trouble(&path, &e, is_listed(&path)))?;
     if let Some(level) = link.rts {
         port.write_request_to_send(level).map_err(|e| format!("{path}: RTS could not be set: {e}"))?;
     }
@@ -62,16 +62,33 @@ fn check_baud(path: &str, asked: u32, set: u32) -> Result<(), String> {
     ))
 }
 
-fn trouble(path: &str, e: &serialport::Error) -> String {
+/// Whether the system lists the port: then it is there, even if it can't be opened.
+fn is_listed(path: &str) -> bool {
+    cfg!(windows) && serialport::available_ports().is_ok_and(|ports| ports.iter().any(|p| p.port_name == path))
+}
+
+/// Who takes a port that has just been plugged in, and for how long.
+const TAKERS: &str = if cfg!(target_os = "linux") {
+    " ModemManager and brltty take a new port for some seconds too; if it happens each time, tell ModemManager to \
+     ignore the device (udev: ID_MM_DEVICE_IGNORE=1)."
+} else {
+    ""
+};
+
+fn trouble(path: &str, e: &serialport::Error, listed: bool) -> Unopened {
     use serialport::ErrorKind as Kind;
-    // The library calls a port that somebody else has locked "no device"; only its words tell.
+    // The library calls a port that somebody else has "no device"; its words tell on Unix, and on Windows, where
+    // they are in the user's language, that the port is there all the same.
     let words = e.description.to_ascii_lowercase();
-    if words.contains("exclusive lock") || words.contains("busy") {
-        return format!(
-            "{path} is in use by another program ({e}). Is a second steadyhand, or another host program, running on this rig? Close it."
+    let taken = words.contains("exclusive lock") || words.contains("busy") || (listed && e.kind() == Kind::NoDevice);
+    if taken {
+        let what = format!(
+            "{path} is in use by another program ({e}). Is a second steadyhand, or another host program, running on \
+             this rig? Close it.{TAKERS}"
         );
+        return Unopened { what, taken };
     }
-    match e.kind() {
+    let what = match e.kind() {
         Kind::NoDevice | Kind::Io(ErrorKind::NotFound) => {
             format!("{path} isn't there: {e}. Is the device plugged in and switched on?")
         }
@@ -79,7 +96,8 @@ fn trouble(path: &str, e: &serialport::Error) -> String {
             "{path} may not be opened: {e}. On Linux, add your user to the group that owns the port (often \"dialout\") and log in again; on Windows, close the program that has it open."
         ),
         _ => format!("{path} could not be opened: {e}. Is another program using it?"),
-    }
+    };
+    what.into()
 }
 
 /// The path of a port. A USB identity must name exactly one.
@@ -181,6 +199,23 @@ mod tests {
         })
         .err()
         .unwrap();
-        assert!(told.contains("/dev/no-such-port") && told.contains("plugged in"), "{told}");
+        assert!(told.what.contains("/dev/no-such-port") && told.what.contains("plugged in"), "{told}");
+        assert!(!told.taken);
+    }
+
+    #[test]
+    fn r09_a_port_that_another_program_has_is_told_from_one_that_is_not_there() {
+        use serialport::{Error, ErrorKind as Kind};
+        let busy = Error::new(Kind::NoDevice, "Device or resource busy");
+        let locked = Error::new(Kind::NoDevice, "Unable to acquire exclusive lock on serial port");
+        let denied = Error::new(Kind::NoDevice, "Zugriff verweigert");
+        for (error, listed, taken) in
+            [(&busy, false, true), (&locked, false, true), (&denied, true, true), (&denied, false, false)]
+        {
+            let told = trouble("COM5", error, listed);
+            assert_eq!(told.taken, taken, "{error}: {told}");
+            assert_eq!(told.what.contains("in use by another program"), taken, "{told}");
+            assert_eq!(told.what.contains("ModemManager"), taken && cfg!(target_os = "linux"), "{told}");
+        }
     }
 }

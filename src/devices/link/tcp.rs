@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::{Connector, Link, Opener};
+use super::{Connector, Link, Opened, Opener, Unopened};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -13,9 +13,10 @@ pub(super) fn connector(address: String) -> Box<dyn Connector> {
     Opener::boxed(address.clone(), move || open(&address))
 }
 
-fn open(address: &str) -> Result<Box<dyn Link>, String> {
-    let trouble =
-        |e: io::Error| format!("{address} could not be reached: {e}. Is the device on, and the address right?");
+fn open(address: &str) -> Opened {
+    let trouble = |e: io::Error| -> Unopened {
+        format!("{address} could not be reached: {e}. Is the device on, and the address right?").into()
+    };
     let addresses: Vec<_> = address.to_socket_addrs().map_err(trouble)?.collect();
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for a in addresses {

@@ -17,6 +17,12 @@ const MAX_READ: usize = 256 * 1024;
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_MOST: Duration = Duration::from_secs(5);
 
+/// So long a port that another program has is asked for again before that is told: system services take a new one
+/// for some seconds.
+const TAKEN: Duration = Duration::from_secs(15);
+/// How often in that time.
+const TAKEN_RETRY: Duration = Duration::from_millis(500);
+
 /// How often a link is looked at on which nothing is awaited: a device may speak unasked, or be unplugged.
 pub(crate) const IDLE: Duration = Duration::from_millis(50);
 
@@ -52,6 +58,8 @@ pub(crate) struct Wire {
     event: Option<WireEvent>,
     retry_at: Option<Time>,
     retry: Duration,
+    /// Since when another program has it.
+    taken: Option<Time>,
     opening: bool,
     closed: bool,
     was_open: bool,
@@ -72,6 +80,7 @@ impl Wire {
             event: None,
             retry_at: Some(Time::ZERO),
             retry: RETRY_FIRST,
+            taken: None,
             opening: false,
             closed: false,
             was_open: false,
@@ -129,17 +138,23 @@ impl Wire {
                 self.opening = false;
                 self.retry_at = None;
                 self.retry = RETRY_FIRST;
+                self.taken = None;
                 self.status.open = true;
                 self.status.reconnects += u64::from(self.was_open);
                 self.was_open = true;
                 Some(WireEvent::Opened)
             }
-            Err(what) => {
+            Err(no) => {
                 self.opening = false;
+                self.status.last_error = Some(no.what.clone());
+                self.taken = no.taken.then(|| self.taken.unwrap_or(now));
+                if self.taken.is_some_and(|since| now.since(since) < TAKEN) {
+                    self.retry_at = Some(now + TAKEN_RETRY);
+                    return None;
+                }
                 self.retry_at = Some(now + self.retry);
                 self.retry = (self.retry * 2).min(RETRY_MOST);
-                self.status.last_error = Some(what.clone());
-                Some(WireEvent::NotOpened(what))
+                Some(WireEvent::NotOpened(no.what))
             }
         }
     }
