@@ -42,6 +42,11 @@ impl Clock {
     }
 }
 
+/// What a command is told for which there is no room.
+pub(super) fn too_many() -> RigError {
+    RigError::new(Code::Busy, "Too many commands are waiting for the rig.")
+}
+
 /// A handle on the rig thread. Clones share it. Nothing here waits, but for the tickets' answers.
 #[derive(Clone)]
 pub struct RigHandle {
@@ -99,7 +104,7 @@ impl RigHandle {
                 self.wake.wake();
                 Ok(ticket)
             }
-            Err(NotSent::Full) => Err(RigError::new(Code::Busy, "Too many commands are waiting for the rig.")),
+            Err(NotSent::Full) => Err(too_many()),
             Err(NotSent::Gone) => Err(RigError::new(Code::ShuttingDown, "The rig thread has ended.")),
         }
     }

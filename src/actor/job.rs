@@ -16,13 +16,14 @@ use crate::model::{
 };
 use crate::plans::{Next, Plan, Step};
 use crate::store::Written;
-use crate::units::Distance;
 
 /// How long a reading of this moment may take to come.
 const FRESH: Duration = Duration::from_millis(1500);
 /// How long a job waits for a device that is still being identified: a client's first call comes as soon as the
 /// program runs.
 const ONLINE: Duration = Duration::from_secs(5);
+/// How long an exposure waits for a stage that moves on by itself.
+const REST: Duration = Duration::from_secs(3);
 /// How long the audit log may take to acknowledge a line.
 pub(super) const AUDIT: Duration = Duration::from_secs(2);
 
@@ -341,6 +342,12 @@ impl Job {
                 let resolved = rules.resolve(&m, &state)?;
                 let ids: Vec<&Name> = resolved.from.iter().map(|(n, _)| n).collect();
                 self.began = bench.stages[stage].readings().into_iter().filter(|r| ids.contains(&&r.id.axis)).collect();
+                let ways =
+                    resolved.from.iter().zip(&resolved.targets).map(|((name, from), (_, to))| (name, *to - *from));
+                if bench.stages[stage].is_no_motion(ways) {
+                    // No backlash to take up either, and `go_back` still leads to where the last motion began.
+                    return Ok(Flow::Again);
+                }
                 let mut legs: VecDeque<Leg> = resolved.legs.into();
                 bench.stages[stage].remember_start(resolved.from);
                 match legs.pop_front() {
@@ -368,12 +375,9 @@ impl Job {
     ) -> Result<Flow, RigError> {
         let name = bench.rig.stages[stage].id.clone();
         let cleared = bench.panel.clear_leg(&name, &leg, state, bench.now)?;
-        // Less than half a step is no motion, and a controller might answer it in its own way.
-        let nothing = cleared.order().axes.iter().all(|a| {
-            let half = bench.stages[stage].step(a.index).in_base() / 2.0;
-            (a.to - a.from).abs() < Distance::base(half).unwrap_or_default()
-        });
-        if nothing {
+        let ids = &bench.rig.stages[stage].axes;
+        let ways = cleared.order().axes.iter().map(|a| (&ids[a.index].id.axis, a.to - a.from));
+        if bench.stages[stage].is_no_motion(ways) {
             return self.next_leg(stage, rest, bench);
         }
         bench.stages[stage].go(cleared, bench.now)?;
@@ -411,6 +415,16 @@ impl Job {
 
     fn shoot(&mut self, since: Time, camera: usize, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
         if !Self::all_read(since, bench) {
+            return self.wait(Stand::Before { since, camera });
+        }
+        // One reading at rest may fall between two parts of a motion: what this plan uses is seen at rest once more.
+        let ours = |s: &&mut StageUnit| self.uses.contains(&s.status.stage) && s.status.activity.is_motion();
+        if let Some(stage) = bench.stages.iter_mut().find(ours) {
+            if bench.now.since(since) >= REST {
+                let what =
+                    format!("Stage {} moves on, though its move was over; no picture was taken.", stage.status.stage);
+                return Err(RigError::new(Code::Busy, what).on(&stage.status.stage));
+            }
             return self.wait(Stand::Before { since, camera });
         }
         bench.cameras[camera].shoot(bench.now)?;

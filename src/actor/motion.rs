@@ -13,6 +13,11 @@ use crate::units::{Distance, Position, Span, Unit, plain};
 const START: Duration = Duration::from_millis(300);
 /// How long the axes may stand while the controller says that it moves.
 const STALL: Duration = Duration::from_millis(1000);
+/// How long an axis rests elsewhere until that is where the move ended: some controllers rest for a moment between
+/// the parts of a move, before they take up backlash for example.
+const REST: Duration = Duration::from_millis(200);
+/// How long a motion goes on without a reading until it is stopped: nobody knows where it is then.
+const BLIND: Duration = Duration::from_millis(1200);
 /// What a motion may take beyond twice its computed time: accelerations, a queue, a slow link.
 const SLACK: Duration = Duration::from_secs(4);
 
@@ -46,7 +51,10 @@ pub(super) struct MotionWatch {
     /// Where it last made progress, and when.
     progress: (Time, Vec<Option<Position>>),
     expected: Duration,
-    rest: Option<Vec<Option<Position>>>,
+    /// Where it rests short of its target, and since when.
+    rest: Option<(Time, Vec<Option<Position>>)>,
+    /// When it was last read.
+    read_at: Time,
 }
 
 impl MotionWatch {
@@ -67,6 +75,7 @@ impl MotionWatch {
             moved: false,
             expected,
             rest: None,
+            read_at: sent,
         }
     }
 
@@ -109,6 +118,11 @@ impl MotionWatch {
             );
             return Seen::Failed(Code::TooLong, what);
         }
+        let blind = now.since(self.read_at);
+        if blind > BLIND {
+            let what = format!("Its position was lost: it could not be read for {:.1} s.", blind.as_secs_f64());
+            return Seen::Failed(Code::NotResponding, what);
+        }
         Seen::Going
     }
 
@@ -117,6 +131,7 @@ impl MotionWatch {
         if reading.asked_at < self.sent {
             return Seen::Going;
         }
+        self.read_at = now;
         if let Some(failed) = self.path(reading) {
             return failed;
         }
@@ -125,14 +140,17 @@ impl MotionWatch {
             MotionState::Moving => {
                 self.moved = true;
                 self.rest = None;
-                self.stalled(now)
+                self.stalled(reading, now)
             }
             MotionState::Idle => self.idle(reading, now),
             MotionState::Homing => Seen::Failed(Code::WrongDirection, "It homes, although it was told to move.".into()),
             MotionState::Held(word) => {
                 Seen::Failed(Code::Faulted, format!("The controller went into \"{word}\" before the move was over."))
             }
-            MotionState::Locked => Seen::Failed(Code::Alarm, "The controller locked itself during the move.".into()),
+            MotionState::Locked => {
+                let what = format!("The controller locked itself during the move.{}", self.switches(reading));
+                Seen::Failed(Code::Alarm, what)
+            }
         }
     }
 
@@ -171,13 +189,32 @@ impl MotionWatch {
         }
     }
 
-    fn stalled(&self, now: Time) -> Seen {
+    /// The limit switches that are pressed, as a sentence to follow another.
+    fn switches(&self, reading: &Reading) -> String {
+        let pressed: Vec<String> = self
+            .axes
+            .iter()
+            .zip(&reading.at_limit)
+            .filter_map(|(facts, pressed)| pressed.then(|| facts.id.to_string()))
+            .collect();
+        match pressed.as_slice() {
+            [] => String::new(),
+            [one] => format!(" The limit switch of {one} is pressed."),
+            more => format!(" The limit switches of {} are pressed.", more.join(" and ")),
+        }
+    }
+
+    fn stalled(&self, reading: &Reading, now: Time) -> Seen {
         // A slow move shows its first change late.
         let step = self.axes.iter().map(|a| a.resolution).fold(Distance::ZERO, Distance::max);
         let slow = self.drive.feed().and_then(|v| step.duration_at(v)).unwrap_or_default() * 5;
         let since = now.since(self.progress.0);
         if self.accepted.is_some() && since > STALL + slow {
-            let what = format!("The controller says it moves, but no axis has moved for {:.1} s.", since.as_secs_f64());
+            let what = format!(
+                "The controller says it moves, but no axis has moved for {:.1} s.{}",
+                since.as_secs_f64(),
+                self.switches(reading)
+            );
             return Seen::Failed(Code::Stalled, what);
         }
         Seen::Going
@@ -199,18 +236,25 @@ impl MotionWatch {
         if !begun {
             return Seen::Going;
         }
-        // Twice the same: it really rests.
-        if self.rest.as_ref() != Some(&reading.positions) {
-            self.rest = Some(reading.positions.clone());
-            return Seen::Going;
+        match &self.rest {
+            Some((since, at)) if *at == reading.positions => {
+                if reading.asked_at.since(*since) < REST {
+                    return Seen::Going;
+                }
+            }
+            _ => {
+                self.rest = Some((reading.asked_at, reading.positions.clone()));
+                return Seen::Going;
+            }
         }
+        let switches = self.switches(reading);
         let show = |p: Position| format!("{} {}", plain(p.to(facts.unit)), facts.unit);
         let at = at.map_or("an unknown position".into(), show);
         if self.moved {
-            let what = format!("{} came to rest at {at} instead of {}.", facts.id, show(axis.to));
+            let what = format!("{} came to rest at {at} instead of {}.{switches}", facts.id, show(axis.to));
             Seen::Failed(Code::MissedTarget, what)
         } else {
-            let what = format!("{} did not start towards {}; it is still at {at}.", facts.id, show(axis.to));
+            let what = format!("{} did not start towards {}; it is still at {at}.{switches}", facts.id, show(axis.to));
             Seen::Failed(Code::Stalled, what)
         }
     }
@@ -300,7 +344,7 @@ mod tests {
     fn a_move_that_never_starts_has_stalled() {
         let mut w = watch(0.0, 10.0);
         assert_eq!(w.read(&reading(400, MotionState::Idle, 0.0), at(405)), Seen::Going);
-        assert!(matches!(w.read(&reading(450, MotionState::Idle, 0.0), at(455)), Seen::Failed(Code::Stalled, _)));
+        assert!(matches!(w.read(&reading(600, MotionState::Idle, 0.0), at(605)), Seen::Failed(Code::Stalled, _)));
     }
 
     #[test]
@@ -308,7 +352,8 @@ mod tests {
         let mut w = watch(0.0, 10.0);
         w.read(&reading(100, MotionState::Moving, 1.0), at(105));
         w.read(&reading(600, MotionState::Idle, 5.0), at(605));
-        let seen = w.read(&reading(650, MotionState::Idle, 5.0), at(655));
+        assert_eq!(w.read(&reading(790, MotionState::Idle, 5.0), at(795)), Seen::Going, "it may only pause");
+        let seen = w.read(&reading(810, MotionState::Idle, 5.0), at(815));
         assert!(matches!(&seen, Seen::Failed(Code::MissedTarget, what) if what.contains("5 mm")), "{seen:?}");
     }
 

@@ -355,9 +355,15 @@ impl Worker {
     /// Takes what can be taken; tells whether a job has begun.
     fn orders(&mut self, now: Time) -> bool {
         let before = self.jobs.len();
-        while self.waiting.len() < QUEUE {
+        for _ in 0..QUEUE {
             let Some(order) = self.inbox.take() else { break };
-            self.waiting.push_back(order);
+            // Room is only for what waits for a device: a cancel is not held up by what it is to end.
+            let waits = matches!(order.command, Command::Run { .. } | Command::Set { .. });
+            if waits && self.waiting.len() >= QUEUE {
+                self.drop_order(order, &super::handle::too_many());
+            } else {
+                self.waiting.push_back(order);
+            }
         }
         let mut claimed: Vec<Name> = self.jobs.iter().flat_map(|j| j.uses.clone()).collect();
         for order in std::mem::take(&mut self.waiting) {

@@ -485,10 +485,15 @@ impl StageUnit {
         self.facts.resolution.get(index).copied().flatten().map_or(floor, |r| r.max(floor))
     }
 
-    /// The smallest step of an axis.
-    pub(super) fn step(&self, index: usize) -> Distance {
-        let fallback = Distance::base(RESOLUTION / 10.0).unwrap_or_default();
-        self.facts.resolution.get(index).copied().flatten().unwrap_or(fallback)
+    /// Whether axes that go such ways make no step: less than half of one is no motion, and a controller might answer
+    /// it in its own way.
+    pub(super) fn is_no_motion<'n>(&self, mut ways: impl Iterator<Item = (&'n Name, Distance)>) -> bool {
+        ways.all(|(name, way)| {
+            let index = self.config.axes.iter().position(|a| a.id.axis == *name);
+            let told = index.and_then(|i| self.facts.resolution.get(i).copied().flatten());
+            let step = told.map_or(RESOLUTION / 10.0, Distance::in_base);
+            way.abs().in_base() < step / 2.0
+        })
     }
 
     /// How long a leg takes at the slower of the rig's and the controller's speeds.
