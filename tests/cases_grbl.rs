@@ -339,13 +339,6 @@ fn g27_an_ok_to_unlocking_that_is_not_true_is_no_success() {
     assert_eq!((e.code, e.moved), (Code::Alarm, Moved::No));
 }
 
-/// All whole lines that the controller was sent.
-fn lines(lab: &Lab, since: Duration) -> Vec<String> {
-    let bytes: Vec<u8> =
-        lab.heard_since(since).into_iter().filter(|b| !matches!(b, b'?' | b'!' | 0x18 | 0x80..)).collect();
-    String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
-}
-
 #[test]
 fn g34_coordinates_go_out_in_fixed_notation_and_less_than_a_step_is_no_motion() {
     let mut lab = Lab::homed(1);
@@ -357,7 +350,7 @@ fn g34_coordinates_go_out_in_fixed_notation_and_less_than_a_step_is_no_motion() 
     assert_eq!(lab.answer(ticket).unwrap().moved, Moved::No, "a way that rounds to nothing is told as such");
     lab.move_to(&[("x", 1e-7)]).unwrap();
     lab.move_to(&[("x", 2.147_48e1), ("z", 2.5e3)]).unwrap();
-    let sent = lines(&lab, since);
+    let sent = lab.lines_since(since);
     assert_eq!(sent.len(), 2, "{sent:?}");
     for line in sent {
         let words = line.strip_prefix("$J=G53G90G21").expect(&line);
@@ -386,7 +379,7 @@ fn g35_what_is_no_finite_number_or_out_of_range_puts_no_byte_on_the_wire() {
         let e = lab.answer(ticket).unwrap_err();
         assert_eq!((e.code, e.moved), (Code::OutOfTravel, Moved::No), "{huge}");
     }
-    assert_eq!(lines(&lab, since), [] as [String; 0]);
+    assert_eq!(lab.lines_since(since), [] as [String; 0]);
 }
 
 #[test]

@@ -220,18 +220,9 @@ fn without_an_audit_line_nothing_moves() {
     assert!(!lab.heard_since(since).contains(&b'J'));
 }
 
-/// A 0.9 controller has no jogs: moves are program moves, and a stop is a hold, then a reset at rest.
-fn old_controller() -> Lab {
-    let bench = hw_sim::MICROSCOPE_TOML.replace(
-        "build_options = \"VM\"",
-        "build_options = \"VM\"\nbanner = \"Grbl 0.9j ['$' for help]\"\nversion = \"0.9j.20160303:\"\nreport_mode = \"0.9\"",
-    );
-    Lab::new(support::DEMO, hw_sim::Bench::from_toml(&bench).expect("a bench"))
-}
-
 #[test]
 fn an_old_controller_without_jogs_homes_moves_and_stops() {
-    let mut lab = old_controller();
+    let mut lab = Lab::old();
     lab.online();
     assert_eq!(lab.scope().identity.unwrap().model, "Grbl");
     lab.home().unwrap();

@@ -13,13 +13,6 @@ use steadyhand::units::{Distance, Position, Unit};
 use support::scripted::Scripted;
 use support::{DEMO, Lab, stage_only};
 
-/// All whole lines that the controller was sent since then.
-fn lines(lab: &Lab, since: Duration) -> Vec<String> {
-    let bytes: Vec<u8> =
-        lab.heard_since(since).into_iter().filter(|b| !matches!(b, b'?' | b'!' | 0x18 | 0x80..)).collect();
-    String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
-}
-
 #[test]
 fn hole_01_two_relative_moves_at_once_are_not_both_judged_on_the_old_position() {
     let mut lab = Lab::homed(1);
@@ -77,7 +70,7 @@ fn hole_08_only_numbers_from_here_reach_the_controller() {
                 .all(|part| part.trim_end_matches(['X', 'Y', 'Z', 'F']).parse::<f64>().is_ok_and(f64::is_finite))
         })
     };
-    for line in lines(&lab, Duration::ZERO) {
+    for line in lab.lines_since(Duration::ZERO) {
         assert!(["$I", "$$", "$G", "$H", "$X"].contains(&line.as_str()) || word(&line), "{line:?}");
     }
 }
@@ -118,7 +111,7 @@ fn hole_10_no_number_goes_out_in_exponent_form() {
     let tiny = lab.by(&[("y", 0.005)], e);
     let ticket = lab.begin_move(tiny).unwrap();
     lab.answer(ticket).unwrap();
-    let sent = lines(&lab, since);
+    let sent = lab.lines_since(since);
     assert_eq!(sent.len(), 5, "{sent:?}");
     assert!(sent.iter().all(|l| !l.contains(['e', 'E', '+', ','])), "{sent:?}");
 }
@@ -231,7 +224,7 @@ fn hole_20_each_end_point_of_a_relative_scan_is_judged() {
     let e = lab.answer(ticket).unwrap_err();
     assert_eq!((e.code, e.moved), (Code::OutOfTravel, Moved::Yes), "what moved before is told");
     assert!(e.what.contains("80 mm"), "{e}");
-    assert_eq!(lines(&lab, since).len(), 3);
+    assert_eq!(lab.lines_since(since).len(), 3);
     assert!((lab.truly("x") - 75.0).abs() < 0.02);
     assert_eq!(lab.scope().axis("x").unwrap().trust, Trust::Referenced);
 }

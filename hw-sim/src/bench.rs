@@ -433,6 +433,7 @@ impl Slot {
             Fault::Delay { ms: n } => self.port.delay = ms(n),
             Fault::Late { ms: n } => self.port.late = (n > 0).then(|| ms(n)),
             Fault::Silence { on } => self.port.silent = on,
+            Fault::Mute { on } => self.port.mute = on,
             Fault::Inject { bytes } => self.port.inject(now, bytes),
             Fault::Unplug => self.port.unplug(),
             Fault::Plug => self.plug(),

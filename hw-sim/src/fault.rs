@@ -62,6 +62,11 @@ pub enum Fault {
         /// Whether it is silent.
         on: bool,
     },
+    /// The device hears and obeys, but nothing that it says arrives (a broken wire).
+    Mute {
+        /// Whether it is broken.
+        on: bool,
+    },
     /// The device's clock stands still: no motion, no replies; input waits in its buffer.
     Freeze {
         /// Whether it is frozen.

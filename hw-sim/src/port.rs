@@ -32,6 +32,7 @@ pub(crate) struct Port {
     pub(crate) plugged: bool,
     pub(crate) unplugs: u64,
     pub(crate) silent: bool,
+    pub(crate) mute: bool,
     pub(crate) drop_next: usize,
     pub(crate) garble_next: usize,
     pub(crate) delay: Ns,
@@ -55,6 +56,7 @@ impl Port {
             plugged: true,
             unplugs: 0,
             silent: false,
+            mute: false,
             drop_next: 0,
             garble_next: 0,
             delay: 0,
@@ -114,7 +116,7 @@ impl Port {
 
     /// The device says something at `now`.
     pub(crate) fn say(&mut self, now: Ns, bytes: Vec<u8>) {
-        if self.silent || !self.plugged || bytes.is_empty() {
+        if self.silent || self.mute || !self.plugged || bytes.is_empty() {
             return;
         }
         if self.late.is_none() {

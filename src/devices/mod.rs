@@ -171,7 +171,7 @@ pub enum StageEvent {
         /// What it said.
         what: String,
     },
-    /// It is not known whether the controller took it.
+    /// It is not known whether the controller took it, or what it does of it: it must be stopped.
     Unanswered {
         /// What was sent and how long was waited.
         what: String,

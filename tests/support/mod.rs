@@ -116,7 +116,17 @@ impl Lab {
         Lab::new(DEMO, Bench::microscope(seed))
     }
 
-    /// The same, online and homed.
+    /// The same with a 0.9 controller: it has no jogs, so that moves are program moves, and a stop is a hold, then a
+    /// reset at rest.
+    pub fn old() -> Lab {
+        let bench = hw_sim::MICROSCOPE_TOML.replace(
+            "build_options = \"VM\"",
+            "build_options = \"VM\"\nbanner = \"Grbl 0.9j ['$' for help]\"\nversion = \"0.9j.20160303:\"\nreport_mode = \"0.9\"",
+        );
+        Lab::new(DEMO, Bench::from_toml(&bench).expect("a bench"))
+    }
+
+    /// The demonstration, online and homed.
     pub fn homed(seed: u64) -> Lab {
         let mut lab = Lab::demo(seed);
         lab.online();
@@ -388,6 +398,12 @@ impl Lab {
     /// The bytes that reached the controller since then.
     pub fn heard_since(&self, since: Duration) -> Vec<u8> {
         self.bench.received("scope").iter().filter(|(t, _)| *t >= since).map(|(_, b)| *b).collect()
+    }
+
+    /// The whole lines that the controller was sent since then, without real-time bytes.
+    pub fn lines_since(&self, since: Duration) -> Vec<String> {
+        let bytes: Vec<u8> = self.heard_since(since).into_iter().filter(|b| !scripted::is_real_time(*b)).collect();
+        String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
     }
 
     /// When that byte first reached the controller after then.

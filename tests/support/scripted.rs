@@ -13,7 +13,7 @@ use steadyhand::store::PersonStop;
 use super::{Log, answer_of, rig};
 
 /// GRBL's real-time bytes: they stand outside of lines.
-fn is_real_time(b: u8) -> bool {
+pub fn is_real_time(b: u8) -> bool {
     matches!(b, b'?' | b'!' | b'~' | 0x18) || b >= 0x80
 }
 
@@ -47,8 +47,12 @@ pub struct Scripted {
 impl Scripted {
     /// An open link to a controller that says nothing yet.
     pub fn silent(rig_file: &str) -> Scripted {
+        Scripted::behind(rig_file, Far::default())
+    }
+
+    /// The same behind that link, which may be one that can't be opened.
+    pub fn behind(rig_file: &str, far: Far) -> Scripted {
         let rig = rig(rig_file);
-        let far = Far::default();
         let devices = devices::make(&rig, &mut |_| far.connector("scripted")).expect("devices");
         let clock = Arc::new(AtomicU64::new(0));
         let (handle, worker, sleeper) = assemble(
@@ -82,6 +86,13 @@ impl Scripted {
     /// A GRBL 1.1h that stands at these counters and takes every line.
     pub fn grbl(rig_file: &str, at: [f64; 3]) -> Scripted {
         let mut s = Scripted::silent(rig_file);
+        s.speaks_grbl(at);
+        s
+    }
+
+    /// From now on it is a GRBL 1.1h that stands at these counters and takes every line.
+    pub fn speaks_grbl(&mut self, at: [f64; 3]) {
+        let s = self;
         s.on("$I", "[VER:1.1h.20190830:]\r\n[OPT:VM,15,128]\r\nok\r\n");
         s.on("$$", "$1=255\r\n$13=0\r\n$100=400.000\r\n$110=1200.000\r\n$111=1200.000\r\n$112=120.000\r\nok\r\n");
         s.on("$G", "[GC:G0 G54 G17 G21 G90 G94 M5 M9 T0 F0 S0]\r\nok\r\n");
@@ -89,7 +100,6 @@ impl Scripted {
         s.on_after("$H", 1500, "ok\r\n");
         s.on("$J", "ok\r\n");
         s.stands("Idle", at);
-        s
     }
 
     /// The same, connected and homed.

@@ -39,7 +39,9 @@ impl StageUnit {
                 }
             }
             StageEvent::Unanswered { what } => {
-                let cause = self.error(Code::NotResponding, &what, Moved::Unknown);
+                let homing = matches!(self.doing, Doing::Homing { .. });
+                let code = if homing { Code::HomingFailed } else { Code::NotResponding };
+                let cause = self.error(code, &what, Moved::Unknown);
                 self.note("fault", what);
                 self.abandon(cause, now);
             }

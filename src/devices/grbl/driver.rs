@@ -351,11 +351,8 @@ impl Grbl {
             self.wire.status.last_error = Some(what.clone());
             self.resync = Some(now + QUIET);
             match asked.what {
-                Ask::Motion => out.push(StageEvent::Unanswered { what }),
-                Ask::Home => {
-                    self.motion = None;
-                    out.push(StageEvent::HomingFailed { what });
-                }
+                // A homing may still be running: what is told now leads to a stop.
+                Ask::Motion | Ask::Home => out.push(StageEvent::Unanswered { what }),
                 Ask::Unlock => {
                     self.recovering = false;
                     out.push(StageEvent::NotRecovered { what });
