@@ -297,10 +297,12 @@ impl Worker {
     // ---- things that end later ----------------------------------------------------------------------------
 
     fn ends(&mut self, now: Time) {
+        // Who asks for the same while it is under way is told the same.
+        let mut recovered: BTreeMap<usize, Option<Result<(), RigError>>> = BTreeMap::new();
         for mut r in std::mem::take(&mut self.recoveries) {
             let late = RigError::new(Code::NotResponding, "The controller did not say that it is unlocked.");
-            match self.stages[r.stage].recovered() {
-                Some(outcome) => r.reply.answer(outcome),
+            match recovered.entry(r.stage).or_insert_with(|| self.stages[r.stage].recovered()) {
+                Some(outcome) => r.reply.answer(outcome.clone()),
                 None if now > r.until => r.reply.answer(Err(late)),
                 None => self.recoveries.push(r),
             }

@@ -308,6 +308,8 @@ impl StageUnit {
             // Without a port nobody can know more than was known.
             Activity::Offline if self.status.link.open || self.unseen_end || self.dead => Rest::Unknown,
             Activity::Offline => Rest::Seen,
+            // The same while another program has it.
+            Activity::Connecting if !self.status.link.open && self.status.link.last_error.is_some() => Rest::Seen,
             Activity::Idle if self.is_free() && self.read_since(since) && !self.unseen_end => Rest::Seen,
             _ => Rest::Awaited,
         }
