@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use steadyhand::config;
 use steadyhand::devices;
+use steadyhand::devices::link::memory::Far;
 use steadyhand::model::{Activity, Code, Moved, Trust};
 use support::scripted::Scripted;
 use support::{DEMO, stage_only};
@@ -115,6 +116,52 @@ fn r08_an_ok_that_comes_late_is_not_the_next_commands() {
 }
 
 #[test]
+fn r09_a_port_that_a_system_service_has_taken_is_asked_for_again_and_what_it_left_spoils_nothing() {
+    let far = Far::default();
+    far.take_away(Some("another program, ModemManager perhaps"));
+    let mut s = Scripted::behind(&stage_only(), far.clone());
+    s.speaks_grbl(HERE);
+    s.run_ms(2000);
+    // It is being connected, and the hint is there for those who ask.
+    let scope = s.scope();
+    assert_eq!((scope.activity, scope.fault), (Activity::Connecting, None));
+    assert!(scope.link.last_error.unwrap().contains("ModemManager"));
+    let e = s.home().unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::NotConnected, Moved::No));
+    assert!(e.what.contains("in use by another program"), "{e}");
+    // It lets go, and what the service had said is answered to us.
+    far.take_away(None);
+    s.until("it is open", 600, |_| far.opened() == 1);
+    s.say("error:8\r\nerror:2\r\n");
+    s.online();
+    s.home().expect("the first command is not failed by a stray error");
+}
+
+#[test]
+fn r09_a_port_that_stays_taken_is_told_after_fifteen_seconds_and_comes_back_whenever_it_is_free() {
+    let far = Far::default();
+    far.take_away(Some("another program"));
+    let mut s = Scripted::behind(&stage_only(), far.clone());
+    s.speaks_grbl(HERE);
+    s.run_ms(14_000);
+    assert_eq!(s.scope().fault, None);
+    s.run_ms(2000);
+    let scope = s.scope();
+    assert_eq!((scope.activity, scope.fault.clone().map(|f| f.code)), (Activity::Offline, Some(Code::NotConnected)));
+    assert!(scope.fault.unwrap().what.contains("in use by another program"));
+    s.run_ms(60_000);
+    far.take_away(None);
+    s.until("it is known", 12_000, |s| s.scope().read_at.is_some());
+    assert_eq!(s.scope().fault, None);
+    // One that isn't there at all is told at once.
+    let far = Far::default();
+    far.plug(false);
+    let mut s = Scripted::behind(&stage_only(), far);
+    s.run_ms(100);
+    assert_eq!(s.scope().fault.map(|f| f.code), Some(Code::NotConnected));
+}
+
+#[test]
 fn r10_a_long_answer_may_take_its_time_as_long_as_it_flows() {
     let listing = |n: u16| {
         let lines = (0..n).map(|i| format!("[MSG:{i}: what a code means]\r\n"));
@@ -144,30 +191,91 @@ fn r10_a_long_answer_may_take_its_time_as_long_as_it_flows() {
 }
 
 #[cfg(unix)]
-#[test]
-fn r13_rates_that_the_port_runs_at_are_accepted() {
+mod real {
     use hw_sim::serve::{Options, Running};
-    use steadyhand::devices::link::connector;
+    use steadyhand::devices::link::{Opened, connector};
     use steadyhand::model::{Name, Time};
 
-    let running = Running::start(hw_sim::Bench::microscope(1), Options::default()).expect("a bench");
-    let path = running.paths().into_iter().find(|(device, _)| device == "scope").expect("a port").1;
-    for baud in [115_200, 250_000, 921_600] {
-        let port = config::Port::Path(path.clone());
+    use super::*;
+
+    /// What a bench serves a device on.
+    fn place(running: &Running, device: &str) -> String {
+        running.paths().into_iter().find(|(id, _)| id == device).expect("a device").1
+    }
+
+    fn opened(port: config::Port, baud: u32) -> Opened {
         let link = config::Link { id: Name::new("a"), port, baud, dtr: None, rts: None };
         let mut opening = connector(&link);
         opening.begin(Time::ZERO);
         let started = std::time::Instant::now();
-        let outcome = loop {
+        loop {
             if let Some(outcome) = opening.outcome() {
-                break outcome;
+                return outcome;
             }
             assert!(started.elapsed() < Duration::from_secs(10), "opening a port never hangs");
             std::thread::yield_now();
-        };
-        outcome.map(drop).unwrap_or_else(|e| panic!("{baud}: {e}"));
+        }
     }
-    running.stop();
+
+    #[test]
+    fn r13_rates_that_the_port_runs_at_are_accepted() {
+        let running = Running::start(hw_sim::Bench::microscope(1), Options::default()).expect("a bench");
+        let path = place(&running, "scope");
+        for baud in [115_200, 250_000, 921_600] {
+            opened(config::Port::Path(path.clone()), baud).map(drop).unwrap_or_else(|e| panic!("{baud}: {e}"));
+        }
+        running.stop();
+    }
+
+    #[test]
+    fn r09_a_port_that_is_open_elsewhere_is_said_to_be_taken() {
+        let running = Running::start(hw_sim::Bench::microscope(1), Options::default()).expect("a bench");
+        let path = place(&running, "scope");
+        let first = opened(config::Port::Path(path.clone()), 115_200).expect("free");
+        let no = opened(config::Port::Path(path.clone()), 115_200).err().expect("it is open already");
+        assert!(no.taken && no.what.contains("in use by another program"), "{no}");
+        drop(first);
+        assert!(opened(config::Port::Path(path), 115_200).is_ok());
+        running.stop();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn r15_a_child_inherits_neither_port_nor_connection_nor_log() {
+        use steadyhand::store::EventLog;
+
+        let running = Running::start(hw_sim::Bench::microscope(1), Options::default()).expect("a bench");
+        let (path, camera) = (place(&running, "scope"), place(&running, "cam"));
+        let folder = tempfile::tempdir().unwrap();
+        let here = |pid: &str| -> Vec<String> {
+            let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+            entries.filter_map(|e| Some(std::fs::read_link(e.path()).ok()?.display().to_string())).collect()
+        };
+        let port = opened(config::Port::Path(path.clone()), 115_200).expect("a port");
+        let address = camera.trim_start_matches("tcp://").to_owned();
+        let connection = opened(config::Port::Tcp(address), 115_200).expect("a camera");
+        let log = EventLog::open(folder.path()).unwrap();
+        let node = std::fs::canonicalize(&path).unwrap().display().to_string();
+        let ours = |all: &[String]| -> Vec<String> {
+            let mine = |p: &&String| {
+                **p == node || p.starts_with("socket:") || p.starts_with(&folder.path().display().to_string())
+            };
+            all.iter().filter(mine).cloned().collect()
+        };
+        let mine = ours(&here("self"));
+        assert!(mine.contains(&node) && mine.iter().any(|p| p.contains("socket:")), "{mine:?}");
+        assert!(mine.iter().any(|p| p.starts_with('/') && *p != node), "the log: {mine:?}");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a child");
+        let inherited = ours(&here(&child.id().to_string()));
+        // The port is free again once we let go of it, however long the child lives.
+        drop((port, connection, log));
+        let again = opened(config::Port::Path(path), 115_200);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(inherited, [] as [String; 0]);
+        assert!(again.is_ok(), "{:?}", again.err());
+        running.stop();
+    }
 }
 
 #[test]

@@ -447,7 +447,7 @@ fn q23_each_kind_of_motion_is_stopped_by_its_own_bytes_and_rests_within_its_boun
         lab.until("half its way", Duration::from_secs(30), half);
         let (asked, there, speed) = (lab.now(), lab.truly("x"), lab.bench.speed_mm_per_s("scope", "x").abs());
         // What braking takes, and the way until then: GRBL has 50 ms planned ahead.
-        let coast = speed * speed / (2.0 * slowing) + speed * 0.06;
+        let coast = speed * speed / (2.0 * slowing) + speed * 0.08;
         lab.stop();
         let e = lab.answer(ticket).unwrap_err();
         assert_eq!((e.code, e.moved), (Code::Stopped, Moved::Yes), "{kind:?}");

@@ -339,6 +339,40 @@ mod moving {
         assert!(result["moved"] == "yes" || result["moved"] == "unknown", "{answer}");
     }
 
+    /// R15
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn r15_every_descriptor_of_the_running_program_is_closed_for_children() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (bench, mut server) = in_mid_move(folder.path());
+        let listed = |pid: u32| {
+            let under = format!("/proc/{pid}/fdinfo");
+            let entries = fs::read_dir(under).expect("descriptors").flatten();
+            let read = |e: fs::DirEntry| {
+                let number: u32 = e.file_name().to_str()?.parse().ok()?;
+                let info = fs::read_to_string(e.path()).ok()?;
+                let flags = info.lines().find_map(|l| l.strip_prefix("flags:"))?.trim().to_owned();
+                let leads = fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
+                Some((number, u32::from_str_radix(&flags, 8).ok()?, leads))
+            };
+            entries.filter_map(read).collect::<Vec<_>>()
+        };
+        // What this test's own parent left open comes to every child of it.
+        let mut other = Command::new("sleep").arg("60").spawn().expect("a child");
+        let from_above: Vec<_> = listed(other.id()).into_iter().map(|(_, _, leads)| leads).collect();
+        let _ = other.kill();
+        let _ = other.wait();
+        let all: Vec<_> = listed(server.child.id()).into_iter().filter(|(n, ..)| *n > 2).collect();
+        let named = |what: &str| all.iter().any(|(_, _, leads)| leads.to_string_lossy().contains(what));
+        assert!(named("/dev/pts/") && named("socket:") && named("audit"), "{all:?}");
+        const CLOSE_ON_EXEC: u32 = 0o2_000_000;
+        let open: Vec<_> = all.iter().filter(|(_, f, l)| f & CLOSE_ON_EXEC == 0 && !from_above.contains(l)).collect();
+        assert!(open.is_empty(), "{open:?}");
+        drop(server.input.take());
+        assert_stopped(&bench, server);
+        bench.stop();
+    }
+
     /// X10
     #[test]
     fn x10_eof_in_mid_move_stops_the_axes_and_ends_with_zero() {

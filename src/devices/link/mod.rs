@@ -132,3 +132,90 @@ where
         self.place.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+
+    struct Port(Arc<AtomicU32>);
+
+    impl Link for Port {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn unsent(&self) -> usize {
+            0
+        }
+    }
+
+    impl Drop for Port {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn outcome(opening: &mut dyn Connector) -> Opened {
+        let started = std::time::Instant::now();
+        loop {
+            if let Some(outcome) = opening.outcome() {
+                return outcome;
+            }
+            assert!(started.elapsed() < std::time::Duration::from_secs(10), "it never ends");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn r11_a_port_whose_opening_was_given_up_half_way_is_let_go_and_can_be_opened_again() {
+        let held = Arc::new(AtomicU32::new(0));
+        let gate = Arc::new(Barrier::new(2));
+        let blocking = {
+            let (held, gate) = (held.clone(), gate.clone());
+            move || -> Opened {
+                gate.wait();
+                held.fetch_add(1, Ordering::SeqCst);
+                gate.wait();
+                Ok(Box::new(Port(held.clone())))
+            }
+        };
+        let mut given_up = Opener::boxed("a port".into(), blocking);
+        given_up.begin(Time::ZERO);
+        assert!(given_up.outcome().is_none());
+        gate.wait();
+        drop(given_up);
+        gate.wait();
+        let started = std::time::Instant::now();
+        while held.load(Ordering::SeqCst) > 0 {
+            assert!(started.elapsed() < std::time::Duration::from_secs(10), "nobody has it, and it stays open");
+            std::thread::yield_now();
+        }
+        let free = held.clone();
+        let mut again = Opener::boxed("a port".into(), move || -> Opened { Ok(Box::new(Port(free.clone()))) });
+        held.fetch_add(1, Ordering::SeqCst);
+        again.begin(Time::ZERO);
+        assert!(outcome(again.as_mut()).is_ok());
+    }
+
+    #[test]
+    fn r11_a_panic_while_opening_is_told_and_leaves_the_port_to_be_tried_again() {
+        let tries = Arc::new(AtomicU32::new(0));
+        let counted = tries.clone();
+        let mut opening = Opener::boxed("a port".into(), move || -> Opened {
+            assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "on purpose");
+            Err(String::from("no").into())
+        });
+        opening.begin(Time::ZERO);
+        assert!(outcome(opening.as_mut()).err().unwrap().what.contains("helper thread ended"));
+        opening.begin(Time::ZERO);
+        assert_eq!(outcome(opening.as_mut()).err().unwrap().what, "no");
+        assert_eq!(tries.load(Ordering::SeqCst), 2);
+    }
+}
