@@ -222,7 +222,7 @@ impl Storm {
         let now = self.lab.now();
         let later = |r: &mut Random, low: u64, high: u64| now + Duration::from_millis(low + r.below(high - low));
         let r = &mut self.random;
-        let (fault, end) = match r.below(14) {
+        let (fault, end) = match r.below(15) {
             0 => (Fault::Drop { bytes: 1 + r.below(6) as usize }, None),
             1 | 2 => (Fault::Garble { bytes: 1 + r.below(8) as usize }, None),
             3 => (Fault::Delay { ms: r.below(400) }, Some((later(r, 100, 3000), Fault::Delay { ms: 0 }))),
@@ -248,6 +248,7 @@ impl Storm {
                 (Fault::Inject { bytes: lines[r.below(5) as usize].into() }, None)
             }
             12 => (Fault::Unplug, Some((later(r, 5, 2500), Fault::Plug))),
+            13 => (Fault::Mute { on: true }, Some((later(r, 50, 4000), Fault::Mute { on: false }))),
             _ => {
                 (Fault::Slow { factor: r.between(0.2, 1.0) }, Some((later(r, 200, 3000), Fault::Slow { factor: 1.0 })))
             }
