@@ -411,8 +411,9 @@ fn q23_each_kind_of_motion_is_stopped_by_its_own_bytes_and_rests_within_its_boun
         Relative,
         Home,
     }
-    // The byte that GRBL's manual names for it, what it may coast, and what is left of the reference.
-    let table: [(fn() -> Lab, Kind, u8, Trust); 6] = [
+    // The byte that GRBL's manual names for it, and what is left of the reference.
+    type Row = (fn() -> Lab, Kind, u8, Trust);
+    let table: [Row; 6] = [
         (|| Lab::homed(1), Kind::Absolute, 0x85, Trust::Referenced),
         (|| Lab::homed(1), Kind::Relative, 0x85, Trust::Referenced),
         (|| Lab::homed(1), Kind::Home, 0x18, Trust::Unknown),

@@ -195,7 +195,8 @@ impl MotionWatch {
             .axes
             .iter()
             .zip(&reading.at_limit)
-            .filter_map(|(facts, pressed)| pressed.then(|| facts.id.to_string()))
+            .filter(|(_, pressed)| **pressed)
+            .map(|(facts, _)| facts.id.to_string())
             .collect();
         match pressed.as_slice() {
             [] => String::new(),
