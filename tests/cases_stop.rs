@@ -18,6 +18,7 @@ use steadyhand::model::{
     StopBy, Trust, Way,
 };
 use steadyhand::plans::{Next, Plan, Sequence, Step};
+use steadyhand::store::PersonStop;
 use support::scripted::{Scripted, is_real_time};
 use support::{Lab, Log, answer_of, rig, stage_only};
 
@@ -561,7 +562,8 @@ fn q26_the_rig_thread_ends_within_its_bound_whatever_it_is_doing() {
         far.plug(doing != NoPort);
         far.take_away((doing == TakenPort).then_some("another program"));
         let devices = devices::make(&rig, &mut |_| far.connector("memory")).expect("devices");
-        let (handle, thread) = actor::spawn(&rig, devices, Box::new(Log::default()), Epoch(1)).expect("a thread");
+        let (handle, thread) =
+            actor::spawn(&rig, devices, Box::new(Log::default()), PersonStop::in_memory(), Epoch(1)).expect("a thread");
         let mut real =
             Real { bench: Bench::microscope(1), cables: vec![("scope", far.clone())], start: Instant::now() };
         let online = |h: &RigHandle| h.snapshot().stages[0].read_at.is_some();

@@ -62,7 +62,7 @@ async fn q22_a_job_that_is_cancelled_before_its_turn_never_begins_and_says_so() 
     let cancelled = desk.ok("cancel_job", json!({ "job_id": second["job_id"] })).await;
     assert_eq!((&cancelled["cancelled"], &cancelled["moved"]), (&json!(true), &json!("no")));
     let (what, data) = desk.refused("get_job", json!({ "job_id": second["job_id"], "wait_s": 20 })).await;
-    assert!(what.starts_with("[cancelled]") && what.contains("before its turn came"), "{what}");
+    assert!(what.starts_with("[cancelled]") && what.contains("before it began"), "{what}");
     assert_eq!(data["moved"], "no");
     let done = desk.ok("get_job", json!({ "job_id": first["job_id"], "wait_s": 30 })).await;
     assert_eq!(done["status"], "ok");

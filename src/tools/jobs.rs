@@ -134,7 +134,7 @@ pub(crate) async fn cancel_job(call: Call) -> Outcome {
     let stage = entry.and_then(|e| e.stage);
     let status = stage.as_ref().and_then(|n| state.stage(n.as_str()));
     let place = status.and_then(|s| Some(words::stage_line(s, rig.stage(s.stage.as_str())?))).unwrap_or_default();
-    let how = if job.is_some() { "what it moved stands still" } else { "it had not begun" };
+    let how = if state.job(id).is_some() { "what it moved stands still" } else { "it had not begun" };
     let text = format!("{id} is cancelled, and {how}. {place}");
     let answer = Answer::ok(text.trim_end()).with("job_id", id.to_string()).with("cancelled", true).moved(moved);
     Ok(match status {

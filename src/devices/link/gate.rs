@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Connector, Link};
+use super::{Connector, Link, Opened};
 use crate::model::Time;
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Connector for Gated {
         }
     }
 
-    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+    fn outcome(&mut self) -> Option<Opened> {
         let asked = self.asked?;
         if !self.begun {
             self.begin(asked);
