@@ -320,6 +320,8 @@ pub struct StageStatus {
     pub came_from: Option<Vec<(Name, Position)>>,
     /// What the controller said it is.
     pub identity: Option<Identity>,
+    /// What the controller told of its own limits and settings.
+    pub told: Option<Arc<Told>>,
     /// The state of its connection.
     pub link: LinkStatus,
 }
@@ -342,6 +344,32 @@ pub struct Identity {
     pub serial: String,
     /// What is unusual about this device and what follows, for `diagnose`.
     pub notes: Vec<String>,
+}
+
+/// What a controller told of its own limits and settings when it was identified; `None` where it doesn't tell.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Told {
+    /// Of each axis, in the rig file's order.
+    pub axes: Vec<ToldAxis>,
+    /// Whether its homing cycle is switched on.
+    pub homes: Option<bool>,
+    /// Whether its motors stay powered while it rests.
+    pub powered_at_rest: Option<bool>,
+}
+
+/// What a controller told of one axis.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToldAxis {
+    /// Its own speed limit.
+    pub max_speed: Option<crate::units::Speed>,
+    /// Its smallest step.
+    pub step: Option<crate::units::Distance>,
+    /// How long its travel is, by its own setting.
+    pub travel: Option<crate::units::Distance>,
+    /// Between which counts (base unit) it lets itself be moved once it is homed.
+    pub range: Option<[f64; 2]>,
+    /// Its count (base unit) right after homing.
+    pub home: Option<f64>,
 }
 
 /// The state of a device's connection.

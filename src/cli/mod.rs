@@ -1,9 +1,18 @@
 //! The command line: one file per command. This one parses and dispatches.
 
 mod check;
+mod completions;
+mod connect;
 mod demo;
+mod doctor;
+mod host;
 mod logs;
+mod man;
+mod ports;
 mod serve;
+mod session;
+mod talk;
+mod written;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -27,8 +36,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::ServeArgs),
+    Ports(ports::PortsArgs),
     Check(check::CheckArgs),
+    Doctor(doctor::DoctorArgs),
+    Connect(connect::ConnectArgs),
     Demo(demo::DemoArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// Parses the process's command line, runs the command, and returns the exit code: 0 when all went well, 1 when
@@ -37,8 +51,13 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
+        Command::Ports(args) => ports::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Connect(args) => connect::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

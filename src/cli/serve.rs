@@ -73,7 +73,7 @@ pub(super) fn run(args: &ServeArgs) -> ExitCode {
     }
     if io::stdin().is_terminal() {
         let exe = std::env::current_exe().unwrap_or_else(|_| "steadyhand".into());
-        say(io::stderr(), &how_to_connect(&exe, &client_args(args, &path)));
+        say(io::stderr(), &how_to_connect(&exe, &client_args(&args.options, &path)));
     }
     host(rig, &args.options)
 }
@@ -216,7 +216,7 @@ fn face(rig: RigPart, options: &Options, ending: &Ending) -> Face {
 }
 
 /// Opens the files, makes the devices and starts the rig thread.
-fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
+pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     let rig = Arc::new(rig);
     let events = Arc::new(EventLog::open(&store.data_dir().join("audit"))?);
     let (saved, notice) = SavedPositions::load(store.data_dir())?;
@@ -236,7 +236,7 @@ fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
 }
 
 /// Ends the rig thread; `true` when it saw all axes stand.
-async fn at_rest(handle: &RigHandle) -> bool {
+pub(super) async fn at_rest(handle: &RigHandle) -> bool {
     let caller = Caller { id: Name::new("server"), client: "steadyhand".into(), way: Way::Stdio };
     let ended = async {
         loop {
@@ -294,13 +294,13 @@ async fn signal() -> &'static str {
 }
 
 /// The arguments with which a client starts what runs now, with absolute paths.
-fn client_args(args: &ServeArgs, rig: &Path) -> Vec<String> {
+pub(super) fn client_args(options: &Options, rig: &Path) -> Vec<String> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
     let mut list = vec!["serve".to_owned(), "--rig".to_owned(), absolute(rig)];
-    if let Some(dir) = &args.options.data_dir {
+    if let Some(dir) = &options.data_dir {
         list.extend(["--data-dir".to_owned(), absolute(dir)]);
     }
-    if args.options.read_only {
+    if options.read_only {
         list.push("--read-only".to_owned());
     }
     list
@@ -322,7 +322,7 @@ fn how_to_connect(exe: &Path, args: &[String]) -> String {
 }
 
 /// A word as a shell takes it.
-fn shell_word(word: &str) -> String {
+pub(super) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:\\".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("\"{word}\"") }
 }
@@ -336,9 +336,8 @@ mod tests {
     #[test]
     fn the_entry_for_a_client_is_json_with_absolute_paths() {
         let options = Options { data_dir: Some("data".into()), request_timeout_ms: 30_000, read_only: true, log: None };
-        let args = ServeArgs { rig: None, options };
         let exe = std::path::absolute("bin/steady hand").expect("a path");
-        let text = how_to_connect(&exe, &client_args(&args, Path::new("rig.toml")));
+        let text = how_to_connect(&exe, &client_args(&options, Path::new("rig.toml")));
         let from = text.find('{').expect("an entry");
         let to = text.rfind('}').expect("an entry");
         let entry: Value = serde_json::from_str(&text[from..=to]).expect("JSON");

@@ -11,7 +11,7 @@ fn served(line: &str) -> serve::ServeArgs {
     let cli = parse(line);
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => args,
-        Command::Check(_) | Command::Demo(_) => panic!("{line} does not serve a rig file"),
+        _ => panic!("{line} does not serve a rig file"),
     }
 }
 

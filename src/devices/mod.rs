@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::config::{self, Kind, KnownDriver};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{
-    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Name, Pixels, RigError, Source, Time,
+    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Name, Pixels, RigError, Source, Time, Told, ToldAxis,
 };
 use crate::units::{Distance, Position, Speed};
 use link::Connector;
@@ -225,6 +225,30 @@ pub struct StageFacts {
     pub max_speed: Vec<Option<Speed>>,
     /// The smallest step of each axis, where it tells.
     pub resolution: Vec<Option<Distance>>,
+    /// How long the travel of each axis is, by the controller's own setting.
+    pub travel: Vec<Option<Distance>>,
+    /// Between which counts (base unit) each axis lets itself be moved once it is homed.
+    pub range: Vec<Option<[f64; 2]>>,
+    /// The count (base unit) of each axis right after homing.
+    pub home: Vec<Option<f64>>,
+    /// Whether the controller's homing cycle is switched on.
+    pub homes: Option<bool>,
+    /// Whether its motors stay powered while it rests.
+    pub powered_at_rest: Option<bool>,
+}
+
+impl StageFacts {
+    /// The same for the published state, of so many axes.
+    pub fn told(&self, axes: usize) -> Told {
+        let axis = |i: usize| ToldAxis {
+            max_speed: self.max_speed.get(i).copied().flatten(),
+            step: self.resolution.get(i).copied().flatten(),
+            travel: self.travel.get(i).copied().flatten(),
+            range: self.range.get(i).copied().flatten(),
+            home: self.home.get(i).copied().flatten(),
+        };
+        Told { axes: (0..axes).map(axis).collect(), homes: self.homes, powered_at_rest: self.powered_at_rest }
+    }
 }
 
 /// Where the axes are and what they do, as the controller answered one question.

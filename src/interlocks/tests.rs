@@ -105,6 +105,7 @@ fn stage(name: &str, axes: &[(&str, f64)]) -> StageStatus {
         read_at: Some(NOW),
         came_from: None,
         identity: None,
+        told: None,
         link: Default::default(),
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn state() -> Snapshot {
         read_at: Some(Time::ZERO),
         came_from: None,
         identity: None,
+        told: None,
         link: LinkStatus { port: "/dev/ttyDEMO".into(), open: true, ..LinkStatus::default() },
     };
     let camera = CameraStatus {

@@ -1,5 +1,6 @@
 //! What a driver reports, and what follows from it for status, trust and the motion in progress.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::motion::{Seen, StillWatch};
@@ -97,6 +98,7 @@ impl StageUnit {
     pub(super) fn online(&mut self, facts: StageFacts, now: Time) {
         self.note("connected", format!("{} {}", facts.identity.model, facts.identity.firmware));
         self.status.identity = Some(facts.identity.clone());
+        self.status.told = Some(Arc::new(facts.told(self.config.axes.len())));
         self.facts = facts;
         if self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Reconnect) {
             self.status.fault = None;

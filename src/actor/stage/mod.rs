@@ -117,6 +117,7 @@ impl StageUnit {
             read_at: None,
             came_from: None,
             identity: None,
+            told: None,
             link: driver.link(),
         };
         StageUnit {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::codec::{Lines, State, axis_letter, move_line};
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Family};
 use super::questions::Questions;
 use crate::config;
 use crate::devices::link::dialogue::Dialogue;
@@ -114,6 +114,8 @@ struct OwnReset {
 
 pub(super) struct Grbl {
     axes: Vec<(config::Axis, char, usize)>,
+    /// Whether the rig file wants it homed.
+    homes: bool,
     wire: Wire,
     lines: Lines,
     phase: Phase,
@@ -170,6 +172,7 @@ impl Grbl {
             .collect();
         Grbl {
             axes,
+            homes: matches!(stage.home, config::Homing::Cycle { .. }),
             wire: Wire::new(connector),
             lines: Lines::default(),
             phase: Phase::Closed,
@@ -299,8 +302,19 @@ impl Grbl {
                     unit = axis.unit
                 ));
             }
+            let travel = setting(130, *place).and_then(|mm| Distance::base(mm).ok());
+            let ends = travel.and_then(|t| self.ends(t, *place));
             facts.max_speed.push(max);
             facts.resolution.push(step);
+            facts.travel.push(travel);
+            facts.range.push(ends.map(|(range, _)| range));
+            facts.home.push(ends.and_then(|(_, home)| home));
+        }
+        facts.homes = self.settings.get(&22).map(|v| mask(*v) & 1 != 0);
+        facts.powered_at_rest = self.settings.get(&1).map(|v| *v >= 255.0);
+        if facts.homes == Some(false) && self.homes {
+            notes
+                .push("Its homing cycle is off ($22=0), but the rig file gives a homing order: home will fail.".into());
         }
         facts.identity = Identity {
             model: self.dialect.model().into(),
@@ -309,6 +323,21 @@ impl Grbl {
             notes,
         };
         facts
+    }
+
+    /// Between which counts an axis may be moved once it is homed, and where homing leaves it. GRBL makes the end of
+    /// the travel at the positive side zero, whichever end it homes to (`limits_go_home`), unless it is told to begin at
+    /// the switch (grblHAL, bit 3 of `$22`). FluidNC says it elsewhere.
+    fn ends(&self, travel: Distance, place: usize) -> Option<([f64; 2], Option<f64>)> {
+        let homing = self.settings.get(&22).map(|v| mask(*v))?;
+        let known = matches!(self.dialect.family, Family::Grbl11 | Family::GrblHal);
+        if !known || homing & 1 == 0 || homing & 8 != 0 {
+            return None;
+        }
+        let length = travel.in_base();
+        let to_negative = self.settings.get(&23).is_some_and(|v| mask(*v) >> place & 1 != 0);
+        let home = self.settings.get(&27).map(|off| if to_negative { off - length } else { -off });
+        Some(([-length, 0.0], home))
     }
 
     fn connect(&mut self, now: Time, out: &mut Vec<StageEvent>) {
@@ -424,6 +453,11 @@ impl Grbl {
         self.ask(what, bytes, now, patience, patience);
         Ok(())
     }
+}
+
+/// A setting that is a mask of bits; what is none has no bit set.
+fn mask(value: f64) -> u32 {
+    if (0.0..=65535.0).contains(&value) { value as u32 } else { 0 }
 }
 
 impl Stage for Grbl {

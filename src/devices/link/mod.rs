@@ -4,6 +4,7 @@
 pub(crate) mod dialogue;
 pub mod gate;
 pub mod memory;
+mod ports;
 mod serial;
 mod tcp;
 mod wire;
@@ -12,6 +13,7 @@ use std::io;
 
 use crate::config::{self, Port};
 use crate::model::Time;
+pub use ports::{SerialPort, UsbPort, serial_ports};
 pub(crate) use wire::{IDLE, Wire, WireEvent};
 
 /// An open connection. No call waits.

@@ -1,0 +1,92 @@
+//! `steadyhand doctor`: opens and identifies each device, moves nothing, and says what is wrong and what to do.
+
+mod card;
+mod examples;
+mod facts;
+mod findings;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::session::{IDENTIFY, Session};
+use super::{colours, fail, say};
+use crate::config;
+use crate::devices;
+use findings::{Finding, Level};
+
+/// Say what is wrong with a rig, and what to do about it. Moves nothing.
+///
+/// Opens every device of the rig file and identifies it, through the same drivers and the same rig thread as `serve`,
+/// with an audit log that takes no line, so that nothing can move. Looks for a port that is missing, forbidden or in
+/// use, for programs that disturb it, for a wrong baud rate or a wrong device, for limits of the controller that don't
+/// fit the rig file, and for folders that can't be written. Axes that move when it begins are stopped when it ends. Exit
+/// code 0 when all is well, 1 when something is not.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// The rig file.
+    ///
+    /// Without it, `rig.toml` in the current folder is used, else the one in the platform's folder for configuration.
+    #[arg(long, value_name = "FILE")]
+    rig: Option<PathBuf>,
+    /// Also call the tools that only read, as their descriptions show it.
+    #[arg(long)]
+    examples: bool,
+    /// Print a safety card instead: every limit, keep-out and stop path, for a person to sign.
+    ///
+    /// Each is marked as probed (the device itself says the same), simulated, or not exercised. Markdown, on one page.
+    #[arg(long)]
+    card: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "card")]
+    json: bool,
+    /// The folder for the audit log, saved positions, logs and pictures, as for `serve`.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &DoctorArgs) -> ExitCode {
+    let path = match config::find(args.rig.as_deref()) {
+        Ok(path) => path,
+        Err(none) => return fail(&none.to_string()),
+    };
+    let rig = match config::load(&path, &devices::known()) {
+        Ok(rig) => rig,
+        Err(problems) => {
+            if args.json {
+                let wrong = json!({ "file": "rig file", "problems": problems.render_plain() });
+                say(io::stdout(), &format!("{:#}", json!({ "well": false, "rig_file": wrong })));
+            } else {
+                say(io::stderr(), &problems.render(colours()));
+            }
+            return ExitCode::FAILURE;
+        }
+    };
+    // Who uses a port is asked before we do.
+    let mut host = facts::Host::of(&rig);
+    let session = match Session::look(rig.clone()) {
+        Ok(session) => session,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let state = session.identified(IDENTIFY);
+    let tools = examples::of(&session, args.data_dir.as_deref(), args.examples, &mut host);
+    let _ = session.close();
+    host.listen(&rig, &state);
+    let mut found = findings::all(&rig, &state, &host);
+    found.extend(tools);
+    let well = found.iter().all(|f| f.level <= Level::Note);
+
+    if args.card {
+        let text = std::fs::read(&path).unwrap_or_default();
+        say(io::stdout(), &card::card(&rig, &state, &found, &card::Made::now(&path, &text)));
+    } else if args.json {
+        let list: Vec<_> = found.iter().map(Finding::as_json).collect();
+        say(io::stdout(), &format!("{:#}", json!({ "rig": rig.name.as_str(), "well": well, "findings": list })));
+    } else {
+        say(io::stdout(), &findings::as_text(&rig, &path, &found));
+    }
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,149 @@
+//! A rig that a command opens for itself: through the real devices and the rig thread, with a person at the terminal.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use super::serve::{at_rest, live, runtime};
+use crate::actor::{self, Entry, Journal, RigHandle, Ticket};
+use crate::config::Rig;
+use crate::devices;
+use crate::model::{Activity, Caller, Code, Epoch, Event, Name, Report, RigError, Snapshot, StopBy, Way};
+use crate::plans::Plan;
+use crate::store::{EventLog, Store};
+
+/// How long devices may take until they are known: a board that boots, a rate that is not answered at.
+pub(super) const IDENTIFY: Duration = Duration::from_secs(9);
+
+/// An open rig. [`Session::close`] ends it; a session that is dropped instead stops its axes too, and waits for nothing.
+pub(super) struct Session {
+    runtime: Runtime,
+    handle: RigHandle,
+    events: Option<Arc<EventLog>>,
+    caller: Caller,
+}
+
+/// An audit log that takes no line: nothing can move.
+struct Closed;
+
+impl Journal for Closed {
+    fn append(&mut self, _: Event) -> Option<Entry> {
+        None
+    }
+
+    fn failing(&self) -> Option<String> {
+        Some("this command only looks".into())
+    }
+}
+
+impl Session {
+    /// Opens a rig on which motion is possible; each is written into the rig's audit log first.
+    ///
+    /// # Errors
+    /// When the data folder can't be used, or the system gives no threads.
+    pub(super) fn open(rig: Rig, data_dir: Option<&Path>) -> Result<Session, RigError> {
+        let runtime = threads()?;
+        let store = Store::open(&rig, data_dir)?;
+        let live = {
+            let _inside = runtime.enter();
+            live(rig, store)?
+        };
+        Ok(Session { runtime, handle: live.handle, events: Some(live.events), caller: person() })
+    }
+
+    /// Opens a rig to look at: its devices are identified and read, and nothing can move, because its audit log takes no
+    /// line.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub(super) fn look(rig: Rig) -> Result<Session, RigError> {
+        let runtime = threads()?;
+        let rig = Arc::new(rig);
+        let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
+        let (handle, _thread) = actor::spawn(&rig, devices, Box::new(Closed), Epoch(0))
+            .map_err(|e| RigError::new(Code::Internal, format!("The rig thread could not be started: {e}.")))?;
+        Ok(Session { runtime, handle, events: None, caller: person() })
+    }
+
+    pub(super) fn handle(&self) -> &RigHandle {
+        &self.handle
+    }
+
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The state once every device is known or has said why it can't be, or after so long.
+    pub(super) fn identified(&self, at_most: Duration) -> Arc<Snapshot> {
+        self.until(at_most, |state| {
+            let stages = state.stages.iter().all(|s| s.fault.is_some() || s.read_at.is_some());
+            stages && state.cameras.iter().all(|c| c.fault.is_some() || c.ready)
+        })
+    }
+
+    /// The state once something holds, or after so long.
+    pub(super) fn until(&self, at_most: Duration, holds: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+        let mut changes = self.handle.changes();
+        let wait = async {
+            // Whether it came or took too long: the newest state is the answer.
+            let _ = tokio::time::timeout(at_most, changes.wait_for(|s| holds(s))).await;
+        };
+        self.runtime.block_on(wait);
+        self.handle.snapshot()
+    }
+
+    /// Runs a plan to its end.
+    ///
+    /// # Errors
+    /// Why it was refused or failed.
+    pub(super) fn run(&self, plan: impl Plan + 'static) -> Result<Report, RigError> {
+        self.answer(self.begin(plan)?)
+    }
+
+    /// Begins a plan; the ticket tells how it ends.
+    ///
+    /// # Errors
+    /// `busy` or `shutting_down`; nothing was begun.
+    pub(super) fn begin(&self, plan: impl Plan + 'static) -> Result<Ticket<Report>, RigError> {
+        self.handle.run(&self.caller, Box::new(plan))
+    }
+
+    /// Releases a fault, an alarm or a stop of a device.
+    ///
+    /// # Errors
+    /// Why it can't be released.
+    pub(super) fn recover(&self, device: &Name) -> Result<(), RigError> {
+        self.answer(self.handle.recover(&self.caller, device)?)
+    }
+
+    fn answer<T>(&self, mut ticket: Ticket<T>) -> Result<T, RigError> {
+        self.runtime.block_on(ticket.wait())
+    }
+
+    /// Stops what moves and lets go of the ports; `true` when everything was seen to stand.
+    pub(super) fn close(self) -> bool {
+        if self.events.is_some() {
+            let moving = self.handle.snapshot().stages.iter().any(|s| s.activity != Activity::Idle);
+            if moving {
+                self.handle.stop(None, StopBy::Program);
+            }
+        }
+        let still = self.runtime.block_on(at_rest(&self.handle));
+        if let Some(events) = &self.events {
+            events.flush(Duration::from_secs(1));
+        }
+        self.runtime.shutdown_background();
+        still
+    }
+}
+
+fn threads() -> Result<Runtime, RigError> {
+    runtime().map_err(|e| RigError::new(Code::Internal, format!("The system gives no threads: {e}.")))
+}
+
+/// The person at the terminal.
+fn person() -> Caller {
+    Caller { id: Name::new("cli"), client: format!("steadyhand {}", env!("CARGO_PKG_VERSION")), way: Way::Cli }
+}
