@@ -16,7 +16,7 @@ use steadyhand::access::Policy;
 use steadyhand::actor;
 use steadyhand::config;
 use steadyhand::devices;
-use steadyhand::devices::link::{Connector, Link, connector};
+use steadyhand::devices::link::{Connector, Link, Opened, connector};
 use steadyhand::gateway::stdio::{self, Ending, StdioControl};
 use steadyhand::imaging;
 use steadyhand::model::{Epoch, Time};
@@ -35,7 +35,7 @@ impl Connector for Watched<Box<dyn Connector>> {
     fn begin(&mut self, now: Time) {
         self.0.begin(now);
     }
-    fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+    fn outcome(&mut self) -> Option<Opened> {
         let handed = self.1.clone();
         self.0.outcome().map(|o| o.map(|link| Box::new(Watched(link, handed)) as Box<dyn Link>))
     }

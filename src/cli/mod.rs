@@ -6,6 +6,8 @@ mod connect;
 mod demo;
 mod doctor;
 mod host;
+mod init;
+mod jog;
 mod logs;
 mod man;
 mod ports;
@@ -37,8 +39,10 @@ struct Cli {
 enum Command {
     Serve(serve::ServeArgs),
     Ports(ports::PortsArgs),
+    Init(init::InitArgs),
     Check(check::CheckArgs),
     Doctor(doctor::DoctorArgs),
+    Jog(jog::JogArgs),
     Connect(connect::ConnectArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
@@ -52,8 +56,10 @@ pub fn run() -> ExitCode {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
         Command::Ports(args) => ports::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Jog(args) => jog::run(&args),
         Command::Connect(args) => connect::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),

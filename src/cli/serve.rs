@@ -269,7 +269,7 @@ async fn end_on_signals(ending: Ending) {
 }
 
 #[cfg(unix)]
-async fn signal() -> &'static str {
+pub(super) async fn signal() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     let wait = async |kind: SignalKind| match signal(kind) {
         Ok(mut stream) => drop(stream.recv().await),
@@ -286,7 +286,7 @@ async fn signal() -> &'static str {
 }
 
 #[cfg(not(unix))]
-async fn signal() -> &'static str {
+pub(super) async fn signal() -> &'static str {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

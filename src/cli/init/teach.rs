@@ -1,0 +1,208 @@
+//! Steps by hand before there is a rig file: each is typed by a person, small, slow, and cleared like any other move.
+
+use std::path::Path;
+
+use super::super::session::{IDENTIFY, Session};
+use super::axis::{Scale, by_ruler, sign};
+use super::person::{Person, ask, number, yes};
+use super::probe::{self, Found, FoundAxis, Place, STAGE};
+use crate::model::{Aim, Code, Home, Move, Name, RigError, StageStatus};
+use crate::plans::Sequence;
+use crate::units::{Distance, plain};
+
+/// The longest single step, in mm or degrees.
+const LONGEST: f64 = 10.0;
+/// How far an axis may be taken from where it was found if it doesn't tell its travel, in mm or degrees.
+const FAR: f64 = 300.0;
+
+/// A controller under a person's hand.
+pub(super) struct Hand {
+    session: Session,
+}
+
+impl Hand {
+    /// Opens the controller for steps by hand. They go into the audit log of a rig named `init`.
+    ///
+    /// # Errors
+    /// In words, when it can't be opened or isn't identified.
+    pub(super) fn on(found: &Found, place: &Place, data_dir: Option<&Path>) -> Result<Hand, String> {
+        let rig = probe::by_hand(found, place, window)?;
+        let session = Session::open(rig, data_dir).map_err(|e| e.what)?;
+        let state = session.identified(IDENTIFY);
+        if state.stage(STAGE).is_none_or(|s| s.identity.is_none()) {
+            let _ = session.close();
+            return Err("the controller did not answer a second time".into());
+        }
+        Ok(Hand { session })
+    }
+
+    /// Ends it; `false` when the axes could not be seen to stand.
+    pub(super) fn close(self) -> bool {
+        self.session.close()
+    }
+
+    /// Homes all axes.
+    pub(super) fn home(&self) -> Result<(), String> {
+        let home = Home { stage: Name::new(STAGE), axes: Vec::new() };
+        let homed = self.session.run(Sequence::home("home, asked by the person at the terminal".into(), home));
+        homed.map(drop).map_err(|e| e.what)
+    }
+
+    /// The count of an axis now, in the base unit.
+    fn count(&self, axis: &str) -> Option<f64> {
+        Some(self.stage()?.axis(axis)?.position?.in_base())
+    }
+
+    fn stage(&self) -> Option<StageStatus> {
+        self.session.handle().snapshot().stage(STAGE).cloned()
+    }
+
+    /// One step. A controller that is locked is unlocked first.
+    fn step(&self, axis: &str, way: f64) -> Result<(), String> {
+        match self.try_step(axis, way) {
+            Err(e) if matches!(e.code, Code::Faulted | Code::Alarm | Code::Stopped) => {
+                self.session.recover(&Name::new(STAGE)).map_err(|e| e.what)?;
+                self.try_step(axis, way).map_err(|e| e.what)
+            }
+            other => other.map_err(|e| e.what),
+        }
+    }
+
+    fn try_step(&self, axis: &str, way: f64) -> Result<(), RigError> {
+        let gone = || RigError::new(Code::NotConnected, "The controller is gone.");
+        let from = self.stage().ok_or_else(gone)?.epoch;
+        let way = Distance::base(way).map_err(|e| RigError::new(Code::InvalidArgument, e.to_string()))?;
+        let aim = Aim::By { offsets: vec![(Name::new(axis), way)], from };
+        let movement = Move { stage: Name::new(STAGE), aim };
+        self.session.run(Sequence::movement(format!("a step of {axis} by hand"), movement)).map(drop)
+    }
+
+    /// Lets a person find both ends of an axis. The counts at them, the lower first; `None` when the person gives up.
+    ///
+    /// # Errors
+    /// When the input ends.
+    pub(super) fn ends(&self, person: &mut dyn Person, axis: &FoundAxis) -> Result<Option<[f64; 2]>, String> {
+        person.say(&format!(
+            "Find both ends of {}: type + or - for a step, a way as in +2.5 or -0.1, \"step 0.5\" for another step, q to \
+             give up. An empty line: here is the end.",
+            axis.name
+        ));
+        let mut ends = Vec::new();
+        let mut step = 1.0;
+        while ends.len() < 2 {
+            let count = self.count(axis.name).ok_or("the controller is gone")?;
+            let which = ["one end", "the other end"][ends.len()];
+            let Some(line) =
+                person.line(&format!("{} at {}, to {which}, step {}:", axis.name, plain(count), plain(step)))
+            else {
+                return Err("the input has ended".into());
+            };
+            match typed(&line, step) {
+                Ok(Typed::Way(way)) => {
+                    if let Err(error) = self.step(axis.name, way) {
+                        person.say(&format!("  {error}"));
+                    }
+                }
+                Ok(Typed::Step(new)) => step = new,
+                Ok(Typed::Here) => ends.push(count),
+                Ok(Typed::Quit) => return Ok(None),
+                Err(error) => person.say(&format!("  {error}")),
+            }
+        }
+        let range = [ends[0].min(ends[1]), ends[0].max(ends[1])];
+        if range[1] - range[0] < 1e-6 {
+            person.say("  Both ends are the same place.");
+            return Ok(None);
+        }
+        Ok(Some(range))
+    }
+
+    /// Moves an axis a little and asks what was seen: the sign that makes the person's positive direction positive.
+    ///
+    /// # Errors
+    /// When the input ends, the step is refused, or the person does not go on with a wrong scale.
+    pub(super) fn direction(&self, person: &mut dyn Person, axis: &FoundAxis, number_of: usize) -> Result<f64, String> {
+        let unit = axis.unit;
+        let way = ask(person, &format!("Move {} by how much, in {unit}", axis.name), Some("1"), "--axis", |t| {
+            let way = number(t)?;
+            if way != 0.0 && way.abs() <= LONGEST { Ok(way) } else { Err(format!("at most {LONGEST}, and not 0")) }
+        })?;
+        self.step(axis.name, way)?;
+        let seen = ask(
+            person,
+            "Which way did it go: + if that way shall be positive, - if it shall be negative",
+            Some("+"),
+            "--axis",
+            sign,
+        )?;
+        let measured =
+            ask(person, &format!("How far by the ruler, in {unit} (not measured: -)"), Some("-"), "--axis", |t| {
+                if t == "-" { Ok(None) } else { number(t).map(Some) }
+            })?;
+        if let Some(measured) = measured
+            && let Scale::Off { ratio, steps } = by_ruler(way, measured, axis.told.step.map(Distance::in_base))
+        {
+            let setting = match steps {
+                Some(s) => format!(" Its steps per {unit} (${}) should be {}.", 100 + number_of, plain(s)),
+                None => String::new(),
+            };
+            person.say(&format!(
+                "  It went {} times as far as it was told: the controller's scale is wrong, and every limit would be.\
+                 {setting} Set it with the controller's own software; init writes no controller settings.",
+                plain(ratio)
+            ));
+            if !yes(person, "Go on all the same", false)? {
+                return Err("the controller's scale is wrong; nothing was written".into());
+            }
+        }
+        Ok(seen * way.signum())
+    }
+}
+
+/// How far an axis may be taken from where it was found: it may stand anywhere in its travel.
+fn window(axis: &FoundAxis) -> f64 {
+    axis.told.travel.map_or(FAR, |t| 1.2 * t.in_base())
+}
+
+/// What a person typed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Typed {
+    Way(f64),
+    Step(f64),
+    Here,
+    Quit,
+}
+
+fn typed(line: &str, step: f64) -> Result<Typed, String> {
+    let bounded = |way: f64| {
+        if way.abs() <= LONGEST { Ok(way) } else { Err(format!("one step is at most {LONGEST}")) }
+    };
+    match line {
+        "" => Ok(Typed::Here),
+        "q" => Ok(Typed::Quit),
+        "+" => Ok(Typed::Way(step)),
+        "-" => Ok(Typed::Way(-step)),
+        _ => match line.strip_prefix("step ") {
+            Some(new) => super::person::positive(new.trim()).and_then(bounded).map(Typed::Step),
+            None if line.starts_with(['+', '-']) => number(line).and_then(bounded).map(Typed::Way),
+            None => Err("type +, -, a way with its sign, \"step 0.5\", q, or nothing".into()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_a_small_step_or_nothing() {
+        assert_eq!(typed("+", 0.5), Ok(Typed::Way(0.5)));
+        assert_eq!(typed("-", 0.5), Ok(Typed::Way(-0.5)));
+        assert_eq!(typed("-2.5", 1.0), Ok(Typed::Way(-2.5)));
+        assert_eq!(typed("step 0.1", 1.0), Ok(Typed::Step(0.1)));
+        assert_eq!((typed("", 1.0), typed("q", 1.0)), (Ok(Typed::Here), Ok(Typed::Quit)));
+        for bad in ["5", "+11", "-1e3", "+nan", "step 0", "step 50", "go", "+-1"] {
+            assert!(typed(bad, 1.0).is_err(), "{bad}");
+        }
+    }
+}

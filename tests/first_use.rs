@@ -1,0 +1,344 @@
+//! A stage on the desk in five minutes: the commands as a newcomer runs them, on a simulated controller behind a real
+//! pseudo-terminal.
+#![cfg(unix)]
+#![expect(clippy::disallowed_methods, reason = "other processes move in real time here")]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hw_sim::Bench;
+use hw_sim::serve::{Options, Running};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+/// A controller on a pseudo-terminal, and a home of its own for who uses it.
+struct Desk {
+    bench: Option<Running>,
+    port: String,
+    home: tempfile::TempDir,
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        if let Some(bench) = self.bench.take() {
+            bench.stop();
+        }
+    }
+}
+
+impl Desk {
+    fn new() -> Desk {
+        let bench = Running::start(Bench::microscope(1), Options::default()).expect("a bench");
+        let port = bench.paths().into_iter().find(|(device, _)| device == "scope").expect("a port").1;
+        Desk { bench: Some(bench), port, home: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn folder(&self) -> &Path {
+        self.home.path()
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.folder()).env("HOME", self.folder()).env_remove("RUST_LOG");
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME").env_remove("CODEX_HOME");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = self.command(env!("CARGO_BIN_EXE_steadyhand"), args);
+        command.stdin(Stdio::null()).output().expect("the program runs")
+    }
+
+    /// Standard output of a command that must end well.
+    #[track_caller]
+    fn good(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{args:?}: {}\n{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn init(&self, more: &[&str]) -> String {
+        let z = "z,unit=um,speed=1000,tolerance=5,holds-unpowered=true,toward-sample=-";
+        let mut args = vec!["init", "--port", &self.port, "--yes", "--name", "desk", "--axis", z];
+        args.extend(["--axis", "x,holds-unpowered=true", "--axis", "y,holds-unpowered=true"]);
+        args.extend(more);
+        self.good(&args)
+    }
+}
+
+/// A client of a server that was started by its entry.
+struct Client {
+    child: std::process::Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    asked: u64,
+}
+
+impl Client {
+    fn start(mut command: Command) -> Client {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the server starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut client = Client { child, lines, asked: 0 };
+        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        client.ask("initialize", hello);
+        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{message}").expect("said");
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.asked += 1;
+        self.say(&json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params }));
+        loop {
+            let line = self.lines.next().expect("an answer").expect("text");
+            let message: Value = serde_json::from_str(&line).expect("JSON");
+            if message["id"] == self.asked {
+                return message["result"].clone();
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().expect("ended").success());
+    }
+}
+
+#[test]
+fn from_a_port_to_a_client_that_moves_the_stage() {
+    let desk = Desk::new();
+    let told = desk.init(&[]);
+    assert!(told.contains("Wrote rig.toml") && told.contains("steadyhand doctor --rig rig.toml"), "{told}");
+    let checked = desk.good(&["check", "rig.toml"]);
+    // The bench says 75, 50 and 4 mm, homed at the upper ends with a pull-off.
+    assert!(checked.contains("the rig \"desk\" is fine") && checked.contains("x 0 to 74."), "{checked}");
+
+    let seen: Value = serde_json::from_str(&desk.good(&["doctor", "--json", "--examples"])).expect("JSON");
+    assert_eq!(seen["well"], true, "{seen:#}");
+    let findings = seen["findings"].as_array().expect("findings");
+    let about = |what: &str| findings.iter().any(|f| f["about"].as_str().is_some_and(|a| a.starts_with(what)));
+    assert!(about("stage") && about("tools") && about("check_move") && about("get_state"), "{seen:#}");
+    let card = desk.good(&["doctor", "--card"]);
+    assert!(card.contains("| stage.x: travel |") && card.contains("| probed |"), "{card}");
+    assert!(card.contains("not exercised") && card.contains("Signature"), "{card}");
+
+    let shown = desk.good(&["connect", "claude-code", "--print"]);
+    assert!(shown.contains("\"mcpServers\"") && !desk.folder().join(".mcp.json").exists(), "{shown}");
+    desk.good(&["connect", "claude-code"]);
+    let entry = fs::read_to_string(desk.folder().join(".mcp.json")).expect("written");
+    let entry: Value = serde_json::from_str(&entry).expect("JSON");
+    let server = &entry["mcpServers"]["steadyhand"];
+    let args: Vec<&str> = server["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
+    let mut start = desk.command(server["command"].as_str().expect("a command"), &args);
+    start.current_dir("/");
+    let mut client = Client::start(start);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let homed = client.call("home", json!({ "stage": "stage", "wait_s": 60 }));
+        if homed["isError"] != json!(true) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{homed:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let moved = client.call("move_to", json!({ "stage": "stage", "targets": { "x": 60 }, "unit": "mm", "wait_s": 60 }));
+    assert_eq!(moved["structuredContent"]["status"], "ok", "{moved:#}");
+    assert_eq!(moved["structuredContent"]["moved"], "yes", "{moved:#}");
+
+    // Who has the port is told, with what to do.
+    let busy = desk.run(&["doctor"]);
+    let told = String::from_utf8_lossy(&busy.stdout).into_owned();
+    assert!(!busy.status.success() && told.contains("in use by steadyhand"), "{told}");
+    let busy = desk.run(&["init", "--port", &desk.port, "--yes", "--axis", "x"]);
+    let told = String::from_utf8_lossy(&busy.stderr).into_owned();
+    assert!(!busy.status.success() && told.contains("in use"), "{told}");
+    client.end();
+}
+
+#[test]
+fn init_changes_what_is_new_and_keeps_the_rest_with_a_copy() {
+    let desk = Desk::new();
+    desk.init(&[]);
+    let file = desk.folder().join("rig.toml");
+    let first = fs::read_to_string(&file).expect("written");
+    let ours = first.replace("[stage.axes.x]", "# The knob on the right.\n[stage.axes.x]");
+    fs::write(&file, &ours).expect("written");
+    assert!(desk.init(&[]).contains("nothing was changed"));
+    assert_eq!(fs::read_to_string(&file).expect("there"), ours);
+
+    let told = desk.init(&["--home", "x,y,z"]);
+    let copy = told.lines().find_map(|l| l.strip_prefix("As it was before: ")).expect("a copy");
+    assert_eq!(fs::read_to_string(desk.folder().join(copy)).expect("the copy"), ours);
+    let second = fs::read_to_string(&file).expect("there");
+    assert!(second.contains("# The knob on the right.") && second.contains("[\"x\", \"y\", \"z\"]"), "{second}");
+
+    let refused = desk.run(&["init", "--port", &desk.port]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("--yes"), "{told}");
+}
+
+#[test]
+fn doctor_says_what_is_wrong_with_a_port_and_ends_with_1() {
+    let desk = Desk::new();
+    desk.init(&[]);
+    let file = desk.folder().join("rig.toml");
+    let text = fs::read_to_string(&file).expect("there");
+    fs::write(&file, text.replace(&desk.port, "/dev/no-such-port")).expect("written");
+    let output = desk.run(&["doctor"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("/dev/no-such-port is not there") && told.contains("do: "), "{told}");
+
+    // Faster than the controller, and a tolerance below its step.
+    let fast = text.replacen("max_speed_per_s = 1000.0", "max_speed_per_s = 1e6", 1).replacen("tolerance = 5.0", "tolerance = 0.0001", 1);
+    fs::write(&file, fast).expect("written");
+    let output = desk.run(&["doctor"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("write max_speed_per_s = ") && told.contains("write tolerance = "), "{told}");
+}
+
+/// A terminal with a program in it.
+struct Terminal {
+    master: File,
+    slave: OwnedFd,
+    seen: Arc<Mutex<String>>,
+    child: std::process::Child,
+}
+
+impl Terminal {
+    fn start(mut command: Command) -> Terminal {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).expect("granted");
+        unlockpt(&master).expect("unlocked");
+        let size = rustix::termios::Winsize { ws_row: 50, ws_col: 300, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&master, size).expect("its size");
+        let path = ptsname(&master, Vec::new()).expect("its name").into_string().expect("text");
+        let open = || File::options().read(true).write(true).open(&path).expect("its other end");
+        command.stdin(open()).stdout(open()).stderr(open());
+        let slave = open().into();
+        let child = command.spawn().expect("the program starts");
+        let master = File::from(master);
+        let seen = Arc::new(Mutex::new(String::new()));
+        std::thread::spawn({
+            let (seen, mut master) = (seen.clone(), master.try_clone().expect("a second handle"));
+            move || {
+                let mut buffer = [0; 4096];
+                while let Ok(n @ 1..) = master.read(&mut buffer) {
+                    seen.lock().push_str(&String::from_utf8_lossy(&buffer[..n]));
+                }
+            }
+        });
+        Terminal { master, slave, seen, child }
+    }
+
+    /// Types, and waits until the program shows something that it hadn't shown before.
+    #[track_caller]
+    fn type_until(&mut self, keys: &str, shows: &str) {
+        self.seen.lock().clear();
+        self.master.write_all(keys.as_bytes()).expect("typed");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.seen.lock().contains(shows) {
+            assert!(Instant::now() < deadline, "no {shows:?} in {:?}", self.seen.lock());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether the terminal shows what is typed and hands it over by the line, as shells have it.
+    fn is_cooked(&self) -> bool {
+        use rustix::termios::{LocalModes, tcgetattr};
+        tcgetattr(&self.slave).expect("attributes").local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    fn ends(&mut self) -> std::process::ExitStatus {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its state") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it doesn't end: {:?}", self.seen.lock());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_person_jogs_the_stage_and_gets_the_terminal_back() {
+    let desk = Desk::new();
+    desk.init(&[]);
+    let refused = desk.run(&["jog"]);
+    assert!(!refused.status.success(), "without a terminal it refuses");
+
+    let jog = || Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &["jog"]));
+    let mut terminal = jog();
+    terminal.type_until("", "stage: idle");
+    assert!(!terminal.is_cooked());
+    // A move before homing is refused in words.
+    terminal.type_until("x", "a move needs it referenced");
+    terminal.type_until("h", "press h again");
+    terminal.type_until("h", "stage: homing");
+    terminal.type_until("", "referenced");
+    // x stands at 74 mm, 1 mm off its switch; the first step is 0.1 mm.
+    terminal.type_until("X", "73.9000 mm");
+    terminal.type_until("q", "");
+    assert!(terminal.ends().success(), "{:?}", terminal.seen.lock());
+    assert!(terminal.is_cooked(), "the terminal is as it was");
+
+    let mut terminal = jog();
+    terminal.type_until("", "stage: idle");
+    let pid = rustix::process::Pid::from_child(&terminal.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told to end");
+    terminal.ends();
+    assert!(terminal.is_cooked(), "also when it is told to end");
+}
+
+#[test]
+fn a_person_finds_ends_and_direction_by_hand() {
+    let desk = Desk::new();
+    let args = ["init", "--port", &desk.port, "--rig", "by-hand.toml"];
+    let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
+    let line = |text: &str| format!("{text}\n");
+    terminal.type_until("", "The rig's name");
+    terminal.type_until(&line(""), "Which axes");
+    terminal.type_until(&line("x"), "Move them");
+    terminal.type_until(&line("yes"), "Home first?");
+    terminal.type_until(&line("yes"), "its unit");
+    terminal.type_until(&line(""), "move it to see");
+    terminal.type_until(&line("yes"), "by how much");
+    // At the upper end, so that only down is free. It goes down, and that shall be positive.
+    terminal.type_until(&line("-2"), "Which way did it go");
+    terminal.type_until(&line("+"), "How far by the ruler");
+    terminal.type_until(&line("4"), "Go on all the same");
+    terminal.type_until(&line("yes"), "how fast");
+    for next in ["how near", "without power", "sample and optics", "In which order", "When a client goes"] {
+        terminal.type_until(&line(""), next);
+    }
+    terminal.type_until(&line(""), "Write by-hand.toml");
+    assert!(terminal.seen.lock().contains("sign = -1"), "{}", terminal.seen.lock());
+    terminal.type_until(&line("yes"), "Wrote by-hand.toml");
+    assert!(terminal.ends().success());
+    let text = fs::read_to_string(desk.folder().join("by-hand.toml")).expect("written");
+    assert!(text.contains("sign = -1") && text.contains("travel = [0.5, 75.0]"), "{text}");
+    desk.good(&["check", "by-hand.toml"]);
+}
