@@ -203,7 +203,11 @@ fn doctor_says_what_is_wrong_with_a_port_and_ends_with_1() {
     assert!(told.contains("/dev/no-such-port is not there") && told.contains("do: "), "{told}");
 
     // Faster than the controller, and a tolerance below its step.
-    let fast = text.replacen("max_speed_per_s = 1000.0", "max_speed_per_s = 1e6", 1).replacen("tolerance = 5.0", "tolerance = 0.0001", 1);
+    let fast = text.replacen("max_speed_per_s = 1000.0", "max_speed_per_s = 1e6", 1).replacen(
+        "tolerance = 5.0",
+        "tolerance = 0.0001",
+        1,
+    );
     fs::write(&file, fast).expect("written");
     let output = desk.run(&["doctor"]);
     let told = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -41,13 +41,11 @@ pub(super) fn of(session: &Session, data_dir: Option<&Path>, examples: bool, hos
     host.images = (!rig.cameras.is_empty()).then(|| live.store.images_dir().to_owned());
     host.free = [host::free_bytes(live.store.data_dir()), host::free_bytes(live.store.images_dir())];
     let found = session.runtime().block_on(async {
-        let face = Face::new(Parts {
-            rig: RigPart::Live(live),
-            policy: Policy { read_only: true },
-            request_timeout: Duration::from_secs(30),
-            shutting_down: CancellationToken::new(),
-        });
-        talk(face, &rig, examples).await
+        let mut out = vec![cost(&Talk::with(face(&live, false)).await?.tools().await?)];
+        if examples {
+            tried(face(&live, true), &rig, &mut out).await?;
+        }
+        Ok::<_, String>(out)
     });
     found.unwrap_or_else(|error| {
         vec![Finding::new(Level::Problem, "tools", format!("They could not be asked: {error}."))]
@@ -62,14 +60,21 @@ fn files(session: &Session, rig: &Rig, data_dir: Option<&Path>) -> Result<Live, 
     Ok(Live { handle, store: Arc::new(store), events: Arc::new(events), saved: Arc::new(saved) })
 }
 
-async fn talk(face: Face, rig: &Rig, examples: bool) -> Result<Vec<Finding>, String> {
+/// The tools as a client has them, or those alone that read.
+fn face(live: &Live, read_only: bool) -> Face {
+    Face::new(Parts {
+        rig: RigPart::Live(live.clone()),
+        policy: Policy { read_only },
+        request_timeout: Duration::from_secs(30),
+        shutting_down: CancellationToken::new(),
+    })
+}
+
+/// Calls what only reads.
+async fn tried(face: Face, rig: &Rig, out: &mut Vec<Finding>) -> Result<(), String> {
     let shown: Vec<(&str, &str)> = face.examples();
     let mut talk = Talk::with(face).await?;
     let tools = talk.tools().await?;
-    let mut out = vec![cost(&tools)];
-    if !examples {
-        return Ok(out);
-    }
     let reads = |name: &str| tools.iter().any(|t| t["name"] == name && t["annotations"]["readOnlyHint"] == json!(true));
     for (tool, arguments) in shown.into_iter().filter(|(tool, _)| reads(tool)) {
         let Some(arguments) = fitted(arguments, rig) else { continue };
@@ -85,7 +90,7 @@ async fn talk(face: Face, rig: &Rig, examples: bool) -> Result<Vec<Finding>, Str
         };
         out.push(Finding::new(level, call, first));
     }
-    Ok(out)
+    Ok(())
 }
 
 /// What the list of tools costs.
@@ -94,7 +99,7 @@ fn cost(tools: &[Value]) -> Finding {
         t["name"].to_string().len() + t["description"].to_string().len() + t["inputSchema"].to_string().len()
     };
     let tokens = tools.iter().map(part).sum::<usize>() / BYTES_PER_TOKEN;
-    let what = format!("{} that only read; their list costs a chat about {tokens} tokens.", tools.len());
+    let what = format!("{} of them; their list costs a chat about {tokens} tokens.", tools.len());
     if tokens <= BUDGET {
         return Finding::new(Level::Good, "tools", what);
     }

@@ -8,7 +8,7 @@ use super::super::host::Access;
 use super::facts::{Host, PortFacts};
 use crate::config::{Axis, Homing, Rig, Stage};
 use crate::devices;
-use crate::model::{Code, Fault, LinkStatus, Name, Snapshot, StageStatus, StopBy, Told, ToldAxis};
+use crate::model::{AxisStatus, Code, Fault, LinkStatus, Name, Snapshot, StageStatus, StopBy, Told, ToldAxis};
 use crate::units::{Span, plain};
 
 /// Free space below which pictures and the audit log are in danger.
@@ -224,6 +224,14 @@ fn stage_found(stage: &Stage, status: &StageStatus) -> Vec<Finding> {
         let remedy = "use a shorter, shielded cable, keep it away from motor leads, and check `baud`";
         out.push(Finding::new(Level::Warning, &stage.id, what).remedy(remedy));
     }
+    let lost = |a: &AxisStatus| stage.axis(a.axis.as_str()).is_some_and(|c| a.trust < c.trust);
+    if status.axes.iter().any(lost) && status.fault.is_none() {
+        let what = match &stage.home {
+            Homing::Cycle { .. } => "Its position is not trusted yet: it is homed before anything else moves.",
+            Homing::Never => "Its position is not trusted yet: a person declares it before anything moves.",
+        };
+        out.push(Finding::new(Level::Note, &stage.id, what));
+    }
     let told = status.told.as_deref().cloned().unwrap_or_default();
     out.extend(settings(stage, &told));
     for (axis, told) in stage.axes.iter().zip(&told.axes) {
@@ -337,9 +345,13 @@ pub(super) fn as_text(rig: &Rig, path: &Path, found: &[Finding]) -> String {
     let count = |level: Level| found.iter().filter(|f| f.level == level).count();
     lines.push(match (count(Level::Problem), count(Level::Warning)) {
         (0, 0) => "All is well. Nothing was moved.".into(),
-        (p, w) => format!("{p} problems, {w} warnings. Nothing was moved."),
+        (p, w) => format!("{}, {}. Nothing was moved.", counted(p, "problem"), counted(w, "warning")),
     });
     lines.join("\n")
+}
+
+fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 #[cfg(test)]

@@ -141,7 +141,9 @@ fn one(
 ) -> Result<AxisPlan, String> {
     let name = axis.name;
     let flag = |key: &str| format!("--axis {name},{key}=…");
-    person.say(&format!("\nAxis {name}:"));
+    if person.is_there() {
+        person.say(&format!("\nAxis {name}:"));
+    }
     let unit = match flags.unit {
         Some(unit) => unit,
         None => ask(person, "  its unit", Some(axis.unit.name()), &flag("unit"), |text| {
