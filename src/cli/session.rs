@@ -12,7 +12,7 @@ use crate::config::Rig;
 use crate::devices;
 use crate::model::{Activity, Caller, Code, Epoch, Event, Name, Report, RigError, Snapshot, StopBy, Way};
 use crate::plans::Plan;
-use crate::store::{EventLog, Store};
+use crate::store::{EventLog, PersonStop, Store};
 
 /// How long devices may take until they are known: a board that boots, a rate that is not answered at.
 pub(super) const IDENTIFY: Duration = Duration::from_secs(9);
@@ -62,7 +62,7 @@ impl Session {
         let runtime = threads()?;
         let rig = Arc::new(rig);
         let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
-        let (handle, _thread) = actor::spawn(&rig, devices, Box::new(Closed), Epoch(0))
+        let (handle, _thread) = actor::spawn(&rig, devices, Box::new(Closed), PersonStop::in_memory(), Epoch(0))
             .map_err(|e| RigError::new(Code::Internal, format!("The rig thread could not be started: {e}.")))?;
         Ok(Session { runtime, handle, events: None, caller: person() })
     }

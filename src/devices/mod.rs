@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::config::{self, Kind, KnownDriver};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{
-    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Name, Pixels, RigError, Source, Time, Told, ToldAxis,
+    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Name, Pixels, RigError, Source, Time, Told,
+    ToldAxis,
 };
 use crate::units::{Distance, Position, Speed};
 use link::Connector;
