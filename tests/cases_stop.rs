@@ -89,13 +89,17 @@ fn q01_a_stop_waits_for_no_move_no_queue_and_no_other_caller() {
 
 #[test]
 fn q12_a_stop_or_a_cancel_causes_no_motion() {
-    for by_stop in [true, false] {
+    for (by_stop, between_steps) in [(true, false), (false, false), (true, true), (false, true)] {
         let mut lab = Lab::homed(1);
         let since = lab.now();
         let moves_of_it = (0..10).map(|i| lab.to(&[("x", 70.0 - 2.0 * f64::from(i))])).collect();
         let ticket = lab.start(Sequence::movements("scan".into(), moves_of_it)).unwrap();
         lab.until("the fifth step", Duration::from_secs(60), |l| l.lines_since(since).len() == 5);
         lab.run_ms(60);
+        if between_steps {
+            let judged = |l: &mut Lab| l.scope().activity == Activity::Idle;
+            lab.until("the sixth is being judged", Duration::from_secs(5), judged);
+        }
         let asked = lab.now();
         if by_stop {
             lab.stop();
