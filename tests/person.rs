@@ -74,7 +74,8 @@ fn the_audit_line_precedes_a_declaration() {
 
 #[test]
 fn a_declaration_holds_for_this_connection_and_this_count_only() {
-    let losses: [(&str, fn(&mut Lab)); 2] = [
+    type Loss = (&'static str, fn(&mut Lab));
+    let losses: [Loss; 2] = [
         ("a pulled cable", |lab| {
             lab.fault(Fault::Unplug);
             lab.run_ms(500);
@@ -221,7 +222,7 @@ fn a_lent_port_is_closed_and_comes_back_without_trust() {
     lab.answer(moving).unwrap();
 
     let ticket = lab.handle.release(&lab.person(), &scope).unwrap();
-    assert_eq!(lab.answer(ticket).unwrap(), [scope.clone()]);
+    assert_eq!(lab.answer(ticket).unwrap(), std::slice::from_ref(&scope));
     lab.run_ms(50);
     let lent = lab.now();
     lab.run_ms(10_000);

@@ -88,7 +88,9 @@ async fn a_stage_that_cannot_home_leads_to_the_person_who_declares_where_it_stan
     let desk = Desk::new(lab.join().unwrap()).await;
     let (what, _) = desk.refused("move_to", json!({ "targets": { "x": 40 }, "unit": "mm" })).await;
     assert!(what.starts_with("[not_referenced]"), "{what}");
-    assert!(what.contains("Next: ask the person at the rig to declare where it stands, with `steadyhand reference"));
+    assert!(what.contains("Next: ask the person at the rig") && what.contains("`steadyhand reference AXIS VALUE`"));
+    let (what, _) = desk.refused("home", json!({})).await;
+    assert!(what.contains("`steadyhand reference scope.x VALUE`. Moved: no. Next: ask the person"), "{what}");
     let state = desk.ok("get_state", json!({})).await;
     assert!(state["next"].as_str().unwrap().contains("`steadyhand reference scope.x VALUE`"), "{state}");
     for (axis, mm) in [("x", 40.0), ("y", 20.0), ("z", 3.0)] {

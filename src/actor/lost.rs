@@ -9,11 +9,21 @@ use crate::config::OnClientLost;
 use crate::model::{Code, Moved, RigError, Time};
 
 /// Why something ends whose caller is gone.
-pub(super) fn gone() -> RigError {
+fn gone() -> RigError {
     RigError::new(Code::Cancelled, "Its caller took it back or is gone.").moved(Moved::Unknown)
 }
 
 impl Worker {
+    /// Ends the jobs whose callers have taken them back or are gone before their answer.
+    pub(super) fn lost_callers(&mut self, now: Time) {
+        let lost = gone();
+        self.with_jobs(now, |job, bench| {
+            if job.is_lost() {
+                job.end(lost.clone(), bench);
+            }
+        });
+    }
+
     /// Sees to the jobs of clients that are gone; tells how many clients that were. What has not begun is dropped.
     /// What somebody still waited for ends, and so does a job, unless the rig file lets it go on and a person can stop
     /// it.

@@ -215,15 +215,6 @@ impl Worker {
         pending
     }
 
-    fn lost_callers(&mut self, now: Time) {
-        let lost = super::lost::gone();
-        self.with_jobs(now, |job, bench| {
-            if job.is_lost() {
-                job.end(lost.clone(), bench);
-            }
-        });
-    }
-
     // ---- jobs ---------------------------------------------------------------------------------------------
 
     pub(super) fn with_jobs(&mut self, now: Time, mut act: impl FnMut(&mut Job, &mut Bench<'_>)) {

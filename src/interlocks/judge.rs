@@ -188,12 +188,7 @@ impl Rules {
         let (index, stage) = self.stage(&home.stage)?;
         let status = state.stage(stage.id.as_str());
         let Homing::Cycle { timeout, .. } = &stage.home else {
-            let what = format!(
-                "Stage {id} has no homing; a person declares where its axes stand, with `steadyhand reference {id}.{} VALUE`.",
-                stage.axes.first().map_or("AXIS", |a| a.id.axis.as_str()),
-                id = stage.id
-            );
-            return Err(RigError::new(Code::Unsupported, what).on(&stage.id));
+            return Err(no_homing(stage));
         };
         let mut axes = Vec::new();
         for name in &home.axes {
@@ -439,6 +434,16 @@ impl Rules {
             .collect();
         (part != resolved.from).then_some(part)
     }
+}
+
+/// Why a stage can't be homed whose rig file says `home = "never"`, and what is done instead.
+pub fn no_homing(stage: &Stage) -> RigError {
+    let axis = stage.axes.first().map_or("AXIS", |a| a.id.axis.as_str());
+    let what = format!(
+        "Stage {id} has no homing; a person declares where its axes stand, with `steadyhand reference {id}.{axis} VALUE`.",
+        id = stage.id
+    );
+    RigError::new(Code::Unsupported, what).on(&stage.id)
 }
 
 /// An axis that stands outside its travel, with the way back.

@@ -8,6 +8,6 @@ mod path;
 #[cfg(test)]
 mod tests;
 
-pub use judge::{Rules, Verdict};
+pub use judge::{Rules, Verdict, no_homing};
 pub use panel::{Cleared, Panel};
 pub use path::{Drive, DriveAxis, HomeDrive, Leg, StageTraits};

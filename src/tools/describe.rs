@@ -53,7 +53,7 @@ pub(crate) fn manifest(rig: &Rig) -> Answer {
 fn stage_words(stage: &Stage, rig: &Rig) -> String {
     let home = match &stage.home {
         Homing::Cycle { order, .. } => format!("homes in the order {}", names(order)),
-        Homing::Never => "has no homing: its positions are the controller's bare count, which nothing proves".into(),
+        Homing::Never => "has no homing: a person declares where its axes stand (trust: assumed)".into(),
     };
     let why = because(stage.why.as_deref());
     let simulated = if words::simulated(rig, &stage.driver) { ", simulated" } else { "" };

@@ -14,7 +14,7 @@ use super::schema::{
 use super::wait::{Render, render, run};
 use super::words::{self, both, number};
 use crate::config::{Homing, Rig, Stage};
-use crate::interlocks::Verdict;
+use crate::interlocks::{Verdict, no_homing};
 use crate::model::{Aim, AxisReading, Code, Epoch, Home, Move, Moved, Name, Report, RigError, StageStatus, Trust};
 use crate::plans::Sequence;
 use crate::store::{SavedAxis, SavedPosition};
@@ -357,8 +357,9 @@ pub(crate) async fn home(call: Call) -> Outcome {
         return Err(wrong("axes", &format!("stage {} has no axis {other:?}; allowed: {}", stage.id, known.join(", "))));
     }
     if stage.home == Homing::Never {
-        let what = format!("Stage {} has no homing: its rig file says home = \"never\".", stage.id);
-        return Err(ToolError::from(crate::model::RigError::new(Code::Unsupported, what).on(&stage.id)));
+        let say =
+            format!("ask the person at the rig to declare where {} stands; get_state {{}} shows it then", stage.id);
+        return Err(ToolError::from(no_homing(stage)).next("get_state", say));
     }
     let order = Home { stage: stage.id.clone(), axes: named.iter().map(|n| Name::new(n)).collect() };
     let which = if named.is_empty() { "all axes".to_owned() } else { named.join(", ") };

@@ -42,11 +42,12 @@ pub(crate) fn recovery(code: Code) -> Recovery {
                 ("home", "call home {\"stage\": \"{device}\"} once its way is free"),
                 (
                     "get_state",
-                    "ask the person at the rig to declare where it stands, with `steadyhand reference AXIS VALUE`; \
-                     get_state {} shows it then",
+                    "ask the person at the rig to have it homed or, if it can't home, to declare where it stands, with \
+                     `steadyhand reference AXIS VALUE`; get_state {} shows it then",
                 ),
             ],
-            "ask the person at the rig to declare where it stands, with `steadyhand reference AXIS VALUE`",
+            "ask the person at the rig to have it homed or, if it can't home, to declare where it stands, with \
+             `steadyhand reference AXIS VALUE`",
         ),
         Code::Stale => (
             &[("", "call {tool} again in a second; if it stays so, the controller has gone silent: see diagnose {}")],
