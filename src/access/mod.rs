@@ -22,8 +22,14 @@ const CLIENT_NAME: usize = 80;
 /// The caller on standard input: one process, one client. What it calls itself is for the log alone; no right
 /// hangs on it.
 pub fn stdio_caller(client: Option<(&str, &str)>) -> Caller {
+    caller(Name::new("stdio"), Way::Stdio, client)
+}
+
+/// The caller behind a session: `id` and `way` are the server's own words, what the client calls itself is for the
+/// log alone.
+pub fn caller(id: Name, way: Way, client: Option<(&str, &str)>) -> Caller {
     let client = client.map_or_else(|| "unnamed client".to_owned(), |(name, version)| plain_text(name, version));
-    Caller { id: Name::new("stdio"), client, way: Way::Stdio }
+    Caller { id, client, way }
 }
 
 fn plain_text(name: &str, version: &str) -> String {

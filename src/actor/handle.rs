@@ -164,11 +164,16 @@ impl RigHandle {
         self.wake.wake();
     }
 
+    /// Whether every stop that was asked for has been carried out and published.
+    pub fn stops_are_out(&self) -> bool {
+        self.shared.stops.pending() == 0
+    }
+
     /// Waits until the stages (all, without a name) stand still, or for so long. `true` if they do.
     pub async fn standstill(&self, stage: Option<&Name>, at_most: Duration) -> bool {
         let mut changes = self.changes();
         let still = |s: &Snapshot| {
-            self.shared.stops.pending() == 0
+            self.stops_are_out()
                 && s.stages
                     .iter()
                     .filter(|x| stage.is_none_or(|n| x.stage == *n))

@@ -15,6 +15,8 @@ use super::eaa::Buffers;
 use super::presence::Present;
 use super::recovery::{self, Instead, Situation};
 use super::registry::{Built, Spec};
+use super::seats::{Seat, Seats};
+use super::tally::Tally;
 use super::turns::Turn;
 use super::words;
 use crate::access::Policy;
@@ -64,10 +66,16 @@ pub(crate) struct Core {
     pub(crate) policy: Policy,
     pub(crate) request_timeout: Duration,
     pub(crate) shutting_down: CancellationToken,
-    pub(crate) tools: Vec<Built>,
+    pub(crate) tools: Arc<Vec<Built>>,
     pub(crate) present: watch::Receiver<Present>,
     pub(crate) book: Arc<Book>,
     pub(crate) buffers: Arc<Buffers>,
+    /// How often each tool answered which code.
+    pub(crate) tally: Arc<Tally>,
+    /// Who is served, this one included.
+    pub(crate) seats: Seats,
+    /// Whose view this is.
+    pub(crate) seat: Arc<Seat>,
 }
 
 impl RigPart {

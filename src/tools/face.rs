@@ -20,11 +20,12 @@ use super::args::{Args, cut};
 use super::call::{Beat, Call, Core, RigPart};
 use super::presence::{self, Present};
 use super::registry::{self, Need, Spec};
+use super::seats::{Seated, Seats, Visit};
 use super::turns::Turn;
 use super::{stopping, words};
-use crate::access::{Policy, stdio_caller};
+use crate::access::{self, Policy};
 use crate::config;
-use crate::model::{Code, Moved, RigError};
+use crate::model::{Code, Moved, RigError, Way};
 
 /// How long clients may keep the tool list.
 const LIST_TTL_MS: u64 = 60_000;
@@ -54,7 +55,7 @@ pub struct Parts {
 
 /// The tools as an MCP server. Clones share everything.
 #[derive(Clone)]
-pub struct Face(Arc<Core>);
+pub struct Face(pub(super) Arc<Core>);
 
 impl Face {
     /// The face of a rig. Must be called within a tokio runtime: a task follows the devices, so that the
@@ -69,7 +70,7 @@ impl Face {
             RigPart::Bad { .. } | RigPart::Closed { .. } => None,
         };
         Face(Arc::new(Core {
-            tools: registry::build(rig.as_deref()),
+            tools: Arc::new(registry::build(rig.as_deref())),
             rig: parts.rig,
             policy: parts.policy,
             request_timeout: parts.request_timeout,
@@ -77,7 +78,36 @@ impl Face {
             present,
             book: Arc::default(),
             buffers: Arc::default(),
+            tally: Arc::default(),
+            seats: Seats::default(),
+            seat: Arc::default(),
         }))
+    }
+
+    /// The face as one client's session sees it: with its own name in every order, under the stricter of the two
+    /// policies, and with image buffers of its own. The seat is free again when what this gives back is dropped.
+    pub fn visit(&self, visit: Visit) -> Seated {
+        let core = &self.0;
+        let seat = core.seats.take(visit.way, visit.pid);
+        // Each command of a person's shell is a session of its own; they share their buffers.
+        let buffers = match visit.way {
+            Way::Cli => core.buffers.clone(),
+            _ => Arc::default(),
+        };
+        let face = Face(Arc::new(Core {
+            rig: core.rig.clone(),
+            policy: Policy { read_only: core.policy.read_only || visit.read_only },
+            request_timeout: visit.request_timeout.unwrap_or(core.request_timeout),
+            shutting_down: visit.ending,
+            tools: core.tools.clone(),
+            present: core.present.clone(),
+            book: core.book.clone(),
+            buffers,
+            tally: core.tally.clone(),
+            seats: core.seats.clone(),
+            seat: seat.seat().clone(),
+        }));
+        Seated { face, seat }
     }
 
     /// The names of the tools that are listed now, in their order.
@@ -115,12 +145,15 @@ impl Face {
             other => other?,
         };
         let client = cx.client_info();
+        let client = client.as_ref().map(|c| (c.name.as_str(), c.version.as_str()));
+        let caller = access::caller(core.seat.id.clone(), core.seat.way, client);
+        core.seat.calls(&caller.client);
         let beat = cx.meta.get_progress_token().map(|token| Beat { peer: cx.peer.clone(), token });
         let call = Call {
             core: core.clone(),
             tool: spec.name,
             args,
-            caller: stdio_caller(client.as_ref().map(|c| (c.name.as_str(), c.version.as_str()))),
+            caller,
             id: cx.id.to_string(),
             gone: cx.ct.clone(),
             beat,
@@ -167,7 +200,7 @@ impl Face {
     }
 
     /// What goes to the client, whatever the outcome is.
-    fn result(&self, tool: &str, outcome: Outcome, device: Option<&str>) -> CallToolResult {
+    fn result(&self, tool: &'static str, outcome: Outcome, device: Option<&str>) -> CallToolResult {
         let rig = self.0.rig_name();
         match outcome {
             Ok(answer) => answer.into_result(rig, |t| self.0.may(t, device)),
@@ -180,6 +213,7 @@ impl Face {
                     error.error.what = format!("{} {}", words::sentence(&error.error.what), words::sentence(&why));
                 }
                 let next = self.0.next(tool, &error, device);
+                self.0.tally.count(tool, error.error.code);
                 tracing::info!(tool, code = error.error.code.text(), what = %error.error.what, "refused or failed");
                 let mut result = error.into_result(rig, &next);
                 self.0.tell_epoch(tool, device, &mut result);

@@ -11,6 +11,7 @@
 //! | `book`, `wait`, `call` | commands that run, and waiting for them |
 //! | `turns`, `progress` | the order of a client's calls; signs of life of a long one |
 //! | `presence`, `readiness` | which devices are there, for the list; what keeps the rig from being ready |
+//! | `seats`, `tally`, `front` | who is served; which codes were answered; what the local socket asks for |
 //! | `describe`, `state`, `motion`, `stopping`, `jobs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
 mod answer;
@@ -22,6 +23,7 @@ mod camera;
 mod describe;
 mod eaa;
 mod face;
+mod front;
 mod images;
 mod jobs;
 mod motion;
@@ -33,14 +35,18 @@ mod recovery;
 mod region;
 mod registry;
 mod schema;
+mod seats;
 mod state;
 mod stopping;
+mod tally;
 mod turns;
 mod wait;
 mod words;
 
 pub use call::{Live, RigPart};
 pub use face::{Face, Parts};
+pub use front::{Said, lost_call};
+pub use seats::{Seat, Seated, Visit};
 pub use turns::{Turn, Turnstile};
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use super::readiness::{Hitch, hitches};
 use super::schema::{Object, Schema, choice, integer_in, stage, text};
 use super::words;
 use crate::config::Rig;
-use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, Time};
+use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, Time, Way};
 use crate::store::EventFilter;
 
 /// The most bytes of a state report: it is read often.
@@ -122,7 +122,7 @@ fn fault_json(f: &Fault) -> Value {
     json!({ "code": f.code.text(), "what": f.what, "remedy": f.remedy })
 }
 
-fn stage_json(status: &StageStatus, stage: &crate::config::Stage, rig: &Rig, now: Time) -> Value {
+pub(crate) fn stage_json(status: &StageStatus, stage: &crate::config::Stage, rig: &Rig, now: Time) -> Value {
     let mut m = Map::from_iter([
         ("stage".to_owned(), json!(status.stage.as_str())),
         ("activity".to_owned(), json!(words::activity(status))),
@@ -142,7 +142,7 @@ fn stage_json(status: &StageStatus, stage: &crate::config::Stage, rig: &Rig, now
     Value::Object(m)
 }
 
-fn camera_json(status: &CameraStatus, rig: &Rig) -> Value {
+pub(crate) fn camera_json(status: &CameraStatus, rig: &Rig) -> Value {
     let mut m = Map::from_iter([
         ("camera".to_owned(), json!(status.camera.as_str())),
         ("ready".to_owned(), json!(status.ready)),
@@ -235,7 +235,7 @@ fn path_json(file: Option<&Path>) -> Value {
 }
 
 /// A client can't know in which folder the server stands.
-fn absolute(file: &Path) -> String {
+pub(crate) fn absolute(file: &Path) -> String {
     std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
 }
 
@@ -388,8 +388,27 @@ pub(crate) async fn whoami(call: Call) -> Outcome {
     } else {
         "You may move the stages and use the cameras, within the rig's limits."
     };
-    let text = format!("You are {} over {}. {how}", call.caller.client, "standard input and output");
+    let seat = &call.core.seat;
+    let owner = std::process::id();
+    let way = match seat.way {
+        Way::Relay => {
+            let own = seat.pid.map_or_else(|| "a second process".to_owned(), |pid| format!("process {pid}"));
+            format!("through {own}, which passes everything on to process {owner}, the owner of the rig")
+        }
+        Way::Http => "over HTTP".to_owned(),
+        Way::Cli => "at the command line".to_owned(),
+        Way::Stdio | Way::Internal => "over standard input and output".to_owned(),
+    };
+    let clients = call.core.seats.clients().max(1);
+    let others = match clients {
+        1 => "",
+        _ => " Others are served too: what they do shows in get_state and list_events.",
+    };
+    let text = format!("You are {} {way}. {how}{others}", call.caller.client);
     Ok(Answer::ok(text)
+        .with("role", if seat.way == Way::Relay { "relay" } else { "owner" })
+        .with("owner_pid", owner)
+        .with("clients", clients)
         .with("client", call.caller.client.as_str())
         .with("caller", call.caller.id.as_str())
         .with("way", json!(call.caller.way))

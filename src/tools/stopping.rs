@@ -85,6 +85,25 @@ async fn report(live: &Live, only: Option<&Name>) -> Outcome {
     told(rig, &before, &live.handle.snapshot(), only, since)
 }
 
+/// How often a thread that waits for the axes to stand looks.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Stops all or one stage for `by`, and says where they stand. Needs no runtime: it waits on the thread that calls.
+pub(crate) fn by_thread(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
+    let before = live.handle.snapshot();
+    live.handle.stop(only, by);
+    let (since, begun) = (live.handle.now(), std::time::Instant::now());
+    let rig = live.handle.rig();
+    loop {
+        let state = live.handle.snapshot();
+        let known = live.handle.stops_are_out() && proofs(rig, &state, only, since).iter().all(|(_, _, p)| !p.may_change());
+        if known || begun.elapsed() > STANDSTILL {
+            return told(rig, &before, &state, only, since);
+        }
+        std::thread::park_timeout(LOOK);
+    }
+}
+
 /// Each stage that a stop means, with its state and what is known of it after the stop at `since`.
 fn proofs<'a>(
     rig: &'a Rig,

@@ -54,6 +54,7 @@ pub(crate) async fn run(
             let (released, lost) = (CancellationToken::new(), CancellationToken::new());
             // If this call's future is dropped at any point, its caller is lost.
             let guard = lost.clone().drop_guard();
+            let _awaits = call.core.seat.awaits(entry.job);
             tokio::spawn(finish(handle.clone(), ticket, released.clone(), lost.clone(), render, tell));
             let outcome = wait(call, &entry, patience, &released, &lost).await;
             guard.disarm();
@@ -139,7 +140,10 @@ async fn wait(
         () = call.core.shutting_down.cancelled() => {
             let ended = tokio::time::timeout(LAST_WORDS, entry.ended()).await;
             ended.map_or_else(
-                |_| Err(RigError::new(Code::ShuttingDown, "The server is shutting down.").moved(Moved::Unknown).into()),
+                |_| {
+                    lost.cancel();
+                    Err(RigError::new(Code::ShuttingDown, "The server is shutting down.").moved(Moved::Unknown).into())
+                },
                 |outcome| (*outcome).clone(),
             )
         }
