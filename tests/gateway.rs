@@ -1,111 +1,15 @@
 //! The program as a host starts it: whole binary, real pipes, real time; where something moves, over a real
 //! pseudo-terminal.
-#![expect(clippy::disallowed_methods, reason = "another process moves in real time here")]
+
+mod process;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use process::{Server, steadyhand, write_unplugged_rig};
 use serde_json::{Value, json};
-
-fn steadyhand(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steadyhand"));
-    command.current_dir(folder).env_remove("RUST_LOG").env("XDG_CONFIG_HOME", folder).env("HOME", folder);
-    command
-}
-
-/// A running server with its client's ends.
-struct Server {
-    child: Child,
-    input: Option<ChildStdin>,
-    lines: Receiver<String>,
-    calls: u64,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Nothing is left behind when a test fails half-way.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    /// A server that nothing was said to yet.
-    fn silent(command: &mut Command, folder: &Path) -> Server {
-        let log = fs::File::create(folder.join("stderr.txt")).expect("log");
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        let (send, lines) = sync_channel(1024);
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        let input = child.stdin.take();
-        Server { child, input, lines, calls: 0 }
-    }
-
-    /// A server of the era of handshakes, for a client that can do all that there is.
-    fn start(command: &mut Command, folder: &Path) -> Server {
-        let mut server = Server::silent(command, folder);
-        server.send(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"elicitation": {}, "roots": {"listChanged": true}, "sampling": {}},
-            "clientInfo": {"name": "test", "version": "1"}}}));
-        assert_eq!(server.next()["result"]["serverInfo"]["name"], "steadyhand");
-        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        server
-    }
-
-    fn send(&mut self, message: &Value) {
-        writeln!(self.input.as_mut().expect("open"), "{message}").expect("written");
-    }
-
-    fn next(&mut self) -> Value {
-        let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("an answer in time");
-        let message: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("not JSON alone: {e}: {line}"));
-        assert_eq!(message["jsonrpc"], "2.0");
-        message
-    }
-
-    fn ask(&mut self, tool: &str, arguments: Value) {
-        self.calls += 1;
-        let params = json!({"name": tool, "arguments": arguments});
-        self.send(&json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": params}));
-    }
-
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask(tool, arguments);
-        loop {
-            let answer = self.next();
-            // Between answers only `list_changed` may come.
-            if answer.get("id").is_some() {
-                return answer["result"].clone();
-            }
-            assert_eq!(answer["method"], "notifications/tools/list_changed");
-        }
-    }
-
-    /// What still comes until the output ends, and the exit code.
-    fn end(mut self, at_most: Duration) -> (Vec<Value>, Option<i32>) {
-        let begun = Instant::now();
-        let mut rest = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(at_most) {
-            rest.push(serde_json::from_str(&line).unwrap_or_else(|e| panic!("not JSON alone: {e}: {line}")));
-        }
-        let status = self.child.wait().expect("ended");
-        assert!(begun.elapsed() < at_most, "ended after {:?}", begun.elapsed());
-        (rest, status.code())
-    }
-}
-
-/// The rig of the demonstration with nothing behind its ports.
-fn write_unplugged_rig(folder: &Path) {
-    let rig = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/demo.toml")).expect("the rig");
-    let rig = rig.replace("@SCOPE@", "/dev/no-such-port").replace("@CAM@", "127.0.0.1:9");
-    fs::write(folder.join("rig.toml"), rig).expect("written");
-}
 
 /// A request that carries its version with it.
 fn modern(id: u64, method: &str, mut params: Value) -> Value {
@@ -265,15 +169,8 @@ mod moving {
     /// Serves the demonstration rig over a bench, homes it, and leaves it in the middle of a long move.
     fn in_mid_move(folder: &Path) -> (hw_sim::serve::Running, Server) {
         let (bench, mut server) = served(folder);
-        let homed = until(&mut server, "home", json!({"stage": "scope"}), |answer| answer["isError"] != true);
-        assert_ne!(homed["isError"], true, "{homed}");
-        server.ask("move_to", json!({"stage": "scope", "targets": {"x": 5.0}, "unit": "mm"}));
-        let x = || bench.with_bench(|b| b.carriage_mm("scope", "x"));
-        let (start, begun) = (x(), Instant::now());
-        while x() > start - 5.0 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it never moved");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        process::home(&mut server);
+        process::begin_move(&bench, &mut server);
         (bench, server)
     }
 
@@ -291,17 +188,8 @@ mod moving {
 
     /// Serves the demonstration rig over a bench.
     fn served(folder: &Path) -> (hw_sim::serve::Running, Server) {
-        let bench = hw_sim::serve::Running::start(hw_sim::Bench::microscope(7), hw_sim::serve::Options::default())
-            .expect("a bench");
-        let path = |device: &str| {
-            let paths = bench.paths();
-            let found = paths.iter().find(|(id, _)| id == device).map(|(_, path)| path.clone());
-            found.expect("a device").trim_start_matches("tcp://").to_owned()
-        };
-        let rig = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/demo.toml")).expect("the rig");
-        let rig = rig.replace("@SCOPE@", &path("scope")).replace("@CAM@", &path("cam"));
-        fs::write(folder.join("rig.toml"), rig).expect("written");
-        let server = Server::start(steadyhand(folder).args(["--data-dir", "data"]), folder);
+        let bench = process::bench(folder);
+        let server = process::serve(folder);
         (bench, server)
     }
 
@@ -329,11 +217,7 @@ mod moving {
     fn assert_stopped(bench: &hw_sim::serve::Running, server: Server) {
         let (rest, code) = server.end(Duration::from_secs(3));
         assert_eq!(code, Some(0));
-        let x = || bench.with_bench(|b| b.carriage_mm("scope", "x"));
-        let stood = x();
-        std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(x(), stood, "still moving after the program has ended");
-        assert!(stood > 20.0, "it went on to {stood} mm");
+        process::assert_stands(bench);
         let answer = rest.iter().find(|m| m.get("id").is_some()).expect("the call is answered");
         let result = &answer["result"]["structuredContent"];
         assert!(result["moved"] == "yes" || result["moved"] == "unknown", "{answer}");

@@ -10,10 +10,11 @@ use clap::Args;
 use hw_sim::Bench;
 use hw_sim::serve::{self, Running as RunningBench};
 
-use super::serve::{Options, Running, host, runtime};
+use super::serve::{Options, Running, host, no_socket, runtime};
 use super::{fail, logs, say};
 use crate::config::{self, Rig};
 use crate::devices;
+use crate::gateway::local::{Ownership, Place};
 use crate::store::Store;
 
 /// The rig that the bench makes up.
@@ -59,11 +60,22 @@ pub(super) fn run(args: &DemoArgs) -> ExitCode {
         }
     }
     if !talk {
-        return host(Ok(rig), &options);
+        return host(Ok(rig), &options, own());
     }
     match converse(rig, &options, &place, args.once) {
         Ok(code) => code,
         Err(error) => fail(&error),
+    }
+}
+
+/// The demonstration's own place, so that `steadyhand stop` reaches it.
+fn own() -> Option<Ownership> {
+    match Place::of_demo().and_then(|place| place.try_own()) {
+        Ok(ownership) => ownership,
+        Err(error) => {
+            say(io::stderr(), &format!("warning: {}", no_socket(&error)));
+            None
+        }
     }
 }
 
@@ -92,7 +104,8 @@ fn converse(rig: Rig, options: &Options, place: &str, once: bool) -> Result<Exit
     let _logs = logs::start(options.log, logs::Level::Warn, Some(&folder));
     let runtime = runtime().map_err(|e| format!("the system gives no threads: {e}"))?;
     let ended = runtime.block_on(async {
-        let running = Running::open(Ok((rig, store)), options);
+        let running = Running::open(Ok((rig, store)), options, own());
+        running.announce();
         let told = script::hold(&running, place).await;
         if let Err(error) = &told {
             running.ending.begin("the conversation broke off");
@@ -100,7 +113,7 @@ fn converse(rig: Rig, options: &Options, place: &str, once: bool) -> Result<Exit
         }
         if once || told.is_err() {
             running.ending.begin("the demonstration is over");
-            let still = running.control().still.await;
+            let still = running.still().await;
             running.close();
             return Ok::<bool, String>(told.is_ok() && still);
         }

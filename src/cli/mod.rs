@@ -1,5 +1,6 @@
 //! The command line: one file per command. This one parses and dispatches.
 
+mod call;
 mod check;
 mod completions;
 mod connect;
@@ -10,9 +11,13 @@ mod init;
 mod jog;
 mod logs;
 mod man;
+mod owners;
 mod ports;
+mod relay;
 mod serve;
 mod session;
+mod status;
+mod stop;
 mod talk;
 mod written;
 
@@ -47,6 +52,10 @@ enum Command {
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+    Stop(stop::StopArgs),
+    Status(status::StatusArgs),
+    Jobs(status::JobsArgs),
+    Call(call::CallArgs),
 }
 
 /// Parses the process's command line, runs the command, and returns the exit code: 0 when all went well, 1 when
@@ -64,6 +73,10 @@ pub fn run() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Stop(args) => stop::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Jobs(args) => status::jobs(&args),
+        Command::Call(args) => call::run(&args),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `steadyhand serve`, and the composition root: rig file, files, rig thread, tools and gateway are put together here.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,18 +9,20 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::logs::{self, Level};
-use super::{colours, fail, say};
+use super::{colours, fail, relay, say};
 use crate::access::Policy;
 use crate::actor::{self, RigHandle};
 use crate::config::{self, Problems, Rig};
 use crate::devices;
 use crate::gateway::awake;
+use crate::gateway::local::{self, About, Ownership, Place, Sessions};
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
 use crate::model::{Caller, Epoch, Name, RigError, StopBy, Way};
 use crate::store::{EventLog, PersonStop, SavedPositions, Store};
-use crate::tools::{Face, Live, Parts, RigPart};
+use crate::tools::{Face, Live, Parts, RigPart, Visit};
 
 /// Serve one client on standard input and output (the default command).
 ///
@@ -27,6 +30,9 @@ use crate::tools::{Face, Live, Parts, RigPart};
 /// logs go to standard error and to a file in the data folder. When the client closes standard input, or on SIGTERM or
 /// Ctrl-C, the axes are stopped first, and calls in flight have two seconds to answer. Exit code 0 when the axes were
 /// then confirmed to stand, 3 when not. A second signal ends the program at once.
+///
+/// A second process on the same rig file opens nothing: it passes its client on to the first, which owns the rig and
+/// then stays until the last client is gone. `steadyhand stop` and `steadyhand status` reach the owner from a shell.
 ///
 /// A rig file that is wrong is served too: the client finds one tool, `diagnose`, which says what is wrong. No device
 /// is opened then.
@@ -75,19 +81,46 @@ pub(super) fn run(args: &ServeArgs) -> ExitCode {
         let exe = std::env::current_exe().unwrap_or_else(|_| "steadyhand".into());
         say(io::stderr(), &how_to_connect(&exe, &client_args(&args.options, &path)));
     }
-    host(rig, &args.options)
+    // A file that isn't there belongs to nobody.
+    let place = path.exists().then(|| Place::of_rig(&path));
+    let owned = place.map(|place| place.and_then(|place| Ok((place.try_own()?, place))));
+    match owned {
+        Some(Ok((None, place))) => relay::run(&place, &path, &args.options),
+        Some(Ok((Some(ownership), _))) => host(rig, &args.options, Some(ownership)),
+        Some(Err(error)) => {
+            say(io::stderr(), &format!("warning: {}", no_socket(&error)));
+            host(rig, &args.options, None)
+        }
+        None => host(rig, &args.options, None),
+    }
 }
 
-/// Serves a rig on standard input and output until the end of either, or a signal.
-pub(super) fn host(rig: Result<Rig, Problems>, options: &Options) -> ExitCode {
+/// What a person reads when there is no place for a lock and sockets.
+pub(super) fn no_socket(error: &io::Error) -> String {
+    format!(
+        "there is no local socket ({error}): a second process on this rig will not find this one, and `steadyhand stop` \
+         can't reach it. Set STEADYHAND_RUNTIME_DIR to a folder of your own"
+    )
+}
+
+/// A rig with its files, or what is served instead.
+pub(super) fn prepare(rig: Result<Rig, Problems>, options: &Options) -> Prepared {
     let bad = |problems: Problems| Box::new(RigPart::Bad { problems: problems.render_plain() });
-    let rig = rig.map_err(bad).and_then(|rig| {
+    rig.map_err(bad).and_then(|rig| {
         let store = Store::open(&rig, options.data_dir.as_deref()).map_err(|error| {
             say(io::stderr(), &format!("error: {error}"));
             Box::new(closed(rig.file.clone(), error))
         })?;
         Ok((rig, store))
-    });
+    })
+}
+
+/// A rig that can be opened, or what is served instead.
+pub(super) type Prepared = Result<(Rig, Store), Box<RigPart>>;
+
+/// Serves a rig on standard input and output until the last client is gone, or a signal.
+pub(super) fn host(rig: Result<Rig, Problems>, options: &Options, ownership: Option<Ownership>) -> ExitCode {
+    let rig = prepare(rig, options);
     let level = rig.as_ref().ok().and_then(|(rig, _)| Level::named(&rig.log.level)).unwrap_or(Level::Info);
     let folder = rig.as_ref().ok().map(|(_, store)| store.data_dir().join("logs"));
     let _logs = logs::start(options.log, level, folder.as_deref());
@@ -98,7 +131,9 @@ pub(super) fn host(rig: Result<Rig, Problems>, options: &Options) -> ExitCode {
     };
     let ended = runtime.block_on(async {
         let (reader, writer) = stdio::claim()?;
-        Ok::<Exit, io::Error>(Running::open(rig, options).serve_on(reader, writer).await)
+        let running = Running::open(rig, options, ownership);
+        running.announce();
+        Ok::<Exit, io::Error>(running.serve_on(reader, writer).await)
     });
     // A read of standard input that blocks can't be taken back: it must not hold the end up.
     runtime.shutdown_background();
@@ -117,9 +152,16 @@ pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
 pub(super) struct Running {
     /// The tools.
     pub(super) face: Face,
-    /// Ends the session and stops the axes.
+    /// Ends the program and stops the axes.
     pub(super) ending: Ending,
-    live: Option<(RigHandle, Arc<EventLog>)>,
+    live: Option<Opened>,
+}
+
+/// What a running rig needs besides its tools.
+struct Opened {
+    handle: RigHandle,
+    events: Arc<EventLog>,
+    ownership: Option<Arc<Ownership>>,
 }
 
 /// How long the rig thread may take to stop the axes, see them stand, and close the ports.
@@ -129,9 +171,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 impl Running {
-    /// Opens a rig; or, where the file is wrong or the rig can't be opened, the tools that say why. Must be called on a
-    /// runtime.
-    pub(super) fn open(rig: Result<(Rig, Store), Box<RigPart>>, options: &Options) -> Running {
+    /// Opens a rig; or, where the file is wrong or the rig can't be opened, the tools that say why, and then nobody
+    /// owns the rig: who comes with a mended file may. Must be called on a runtime.
+    pub(super) fn open(rig: Prepared, options: &Options, ownership: Option<Ownership>) -> Running {
         let opened = rig.and_then(|(rig, store)| {
             let file = rig.file.clone();
             live(rig, store).map_err(|error| {
@@ -149,7 +191,8 @@ impl Running {
                 tokio::spawn(awake::follow(handle.clone(), awake::hold));
                 let events = live.events.clone();
                 let face = face(RigPart::Live(live), options, &ending);
-                Running { face, ending, live: Some((handle, events)) }
+                let ownership = ownership.map(Arc::new);
+                Running { face, ending, live: Some(Opened { handle, events, ownership }) }
             }
             Err(part) => {
                 tracing::warn!("nothing was opened; clients find `diagnose` alone, which says why");
@@ -160,19 +203,48 @@ impl Running {
         }
     }
 
-    /// What a session needs to end this.
-    pub(super) fn control(&self) -> StdioControl {
-        let handle = self.live.as_ref().map(|(handle, _)| handle.clone());
-        let still = async move {
-            match handle {
-                Some(handle) => at_rest(&handle).await,
-                None => true,
-            }
+    /// Lets other processes in, and a person's commands. Must be called on a runtime.
+    pub(super) fn announce(&self) {
+        let Some(Opened { handle, ownership: Some(ownership), .. }) = &self.live else { return };
+        let rig = handle.rig();
+        let about = About {
+            pid: std::process::id(),
+            rig: rig.name.as_str().to_owned(),
+            file: rig.file.as_deref().map(|f| std::path::absolute(f).unwrap_or_else(|_| f.to_owned())),
+            version: env!("CARGO_PKG_VERSION").into(),
+            since: jiff::Timestamp::now().to_string(),
+            identities: BTreeMap::new(),
         };
-        StdioControl { ending: self.ending.clone(), still: Box::pin(still) }
+        let open = || {
+            ownership.publish(&about)?;
+            local::listen(ownership, self.face.clone())?;
+            Sessions::bind(ownership, &about.rig)
+        };
+        match open() {
+            Ok(sessions) => {
+                tokio::spawn(sessions.serve(self.face.clone(), self.ending.clone()));
+                let follow = identities(handle.clone(), self.face.clone(), ownership.clone(), about);
+                let ending = self.ending.clone();
+                tokio::spawn(async move { ending.token().run_until_cancelled(follow).await });
+            }
+            Err(error) => tracing::error!("{}", no_socket(&error)),
+        }
     }
 
-    /// Serves one client on standard input and output, ends everything, and tells how.
+    /// The way to the rig thread, if a rig was opened.
+    pub(super) fn handle(&self) -> Option<&RigHandle> {
+        self.live.as_ref().map(|live| &live.handle)
+    }
+
+    /// Orders the end of the rig thread; comes back with whether it saw all axes stand.
+    pub(super) async fn still(&self) -> bool {
+        match &self.live {
+            Some(live) => at_rest(&live.handle).await,
+            None => true,
+        }
+    }
+
+    /// Serves one client on standard input and output and all others that come, ends everything, and tells how.
     ///
     /// # Errors
     /// When standard output can't be had for the protocol alone; nothing has ended then.
@@ -183,7 +255,37 @@ impl Running {
 
     async fn serve_on(&self, reader: stdio::Reader, writer: stdio::Writer) -> Exit {
         tokio::spawn(end_on_signals(self.ending.clone()));
-        let exit = stdio::serve(self.face.clone(), reader, writer, self.control()).await;
+        self.attend(reader, writer).await;
+        self.finish().await
+    }
+
+    /// Serves one client of this process until it is gone, and then stops what it began.
+    pub(super) async fn attend<R, W>(&self, reader: R, writer: W)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let token = self.ending.token().child_token();
+        let visit =
+            Visit { way: Way::Stdio, pid: None, read_only: false, request_timeout: None, ending: token.clone() };
+        let seated = self.face.visit(visit);
+        let ending = {
+            let face = seated.face.clone();
+            self.ending.of_session(token, move || face.client_is_gone())
+        };
+        let control = StdioControl { ending, still: Box::pin(std::future::ready(true)) };
+        stdio::serve(seated.face.clone(), reader, writer, control).await;
+    }
+
+    /// Serves on until the last client is gone, then ends everything, and tells how.
+    pub(super) async fn finish(&self) -> Exit {
+        match self.face.clients() {
+            0 => {}
+            others => tracing::info!("this process's own client is gone; it serves on for {others} of other processes"),
+        }
+        self.ending.token().run_until_cancelled(self.face.abandoned()).await;
+        self.ending.begin("no client is left");
+        let exit = if self.still().await { Exit::Still } else { Exit::NotConfirmed };
         if exit == Exit::NotConfirmed {
             tracing::error!("the axes could not be confirmed to stand still: look at the rig");
         }
@@ -193,10 +295,27 @@ impl Running {
 
     /// Brings the last lines of the audit log to the disk.
     pub(super) fn close(&self) {
-        if let Some((_, events)) = &self.live
-            && !events.flush(LAST_LINES)
+        if let Some(live) = &self.live
+            && !live.events.flush(LAST_LINES)
         {
             tracing::warn!("the last lines of the audit log may be missing");
+        }
+    }
+}
+
+/// Keeps what the owner says about itself up to date with what its devices say they are.
+async fn identities(handle: RigHandle, face: Face, ownership: Arc<Ownership>, mut about: About) {
+    let mut changes = handle.changes();
+    while changes.changed().await.is_ok() {
+        let mut known = about.identities.clone();
+        known.extend(face.identities());
+        if known != about.identities {
+            about.identities = known;
+            let (ownership, about) = (ownership.clone(), about.clone());
+            let written = tokio::task::spawn_blocking(move || ownership.publish(&about)).await;
+            if let Ok(Err(error)) = written {
+                tracing::warn!("what the devices are could not be written down for other processes: {error}");
+            }
         }
     }
 }
@@ -237,7 +356,7 @@ pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
 
 /// Ends the rig thread; `true` when it saw all axes stand.
 pub(super) async fn at_rest(handle: &RigHandle) -> bool {
-    let caller = Caller { id: Name::new("server"), client: "steadyhand".into(), way: Way::Stdio };
+    let caller = Caller { id: Name::new("server"), client: "steadyhand".into(), way: Way::Internal };
     let ended = async {
         loop {
             match handle.shutdown(&caller) {

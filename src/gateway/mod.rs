@@ -1,4 +1,5 @@
 //! How clients get in: the protocol's ways to the tools, hardened against what clients really send.
 
 pub mod awake;
+pub mod local;
 pub mod stdio;

@@ -103,8 +103,7 @@ impl Face {
         let file = rig.file.as_deref().map(state::absolute);
         let place = file.as_deref().map_or_else(|| "the demonstration".to_owned(), str::to_owned);
         let version = env!("CARGO_PKG_VERSION");
-        let mut lines =
-            vec![format!("rig \"{}\" ({place}), owned by process {pid}, steadyhand {version}", rig.name)];
+        let mut lines = vec![format!("rig \"{}\" ({place}), owned by process {pid}, steadyhand {version}", rig.name)];
         let seats = self.0.seats.json();
         let seat = |row: &Value| {
             let word = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -162,6 +161,11 @@ impl Face {
     /// How many clients are served.
     pub fn clients(&self) -> usize {
         self.0.seats.clients()
+    }
+
+    /// Waits until no client is served.
+    pub async fn abandoned(&self) {
+        self.0.seats.empty().await;
     }
 
     /// What the devices have said they are, by device; those that have not answered yet are missing.

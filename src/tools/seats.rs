@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Face;
@@ -92,6 +93,7 @@ pub(crate) struct Seats(Arc<Inner>);
 struct Inner {
     taken: Mutex<Vec<Arc<Seat>>>,
     count: AtomicU64,
+    freed: Notify,
 }
 
 impl Seats {
@@ -115,6 +117,17 @@ impl Seats {
         self.0.taken.lock().iter().filter(|s| s.way != Way::Cli).count()
     }
 
+    /// Waits until no client is served.
+    pub(crate) async fn empty(&self) {
+        loop {
+            let freed = self.0.freed.notified();
+            if self.clients() == 0 {
+                return;
+            }
+            freed.await;
+        }
+    }
+
     /// All of them, for reports.
     pub(crate) fn json(&self) -> Vec<Value> {
         self.0.taken.lock().iter().map(|s| s.json()).collect()
@@ -136,6 +149,7 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.seats.0.taken.lock().retain(|s| !Arc::ptr_eq(s, &self.seat));
+        self.seats.0.freed.notify_waiters();
     }
 }
 

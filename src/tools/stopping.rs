@@ -96,7 +96,8 @@ pub(crate) fn by_thread(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome
     let rig = live.handle.rig();
     loop {
         let state = live.handle.snapshot();
-        let known = live.handle.stops_are_out() && proofs(rig, &state, only, since).iter().all(|(_, _, p)| !p.may_change());
+        let known =
+            live.handle.stops_are_out() && proofs(rig, &state, only, since).iter().all(|(_, _, p)| !p.may_change());
         if known || begun.elapsed() > STANDSTILL {
             return told(rig, &before, &state, only, since);
         }

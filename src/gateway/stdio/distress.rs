@@ -10,7 +10,7 @@ const DEPTH: u32 = 4;
 
 /// Whether a line is meant as a call of `stop`, however wrong its form: in a batch, without an id, with arguments
 /// that are none, in capitals. Text that is not JSON is not guessed at.
-pub(super) fn means_stop(line: &[u8]) -> bool {
+pub(in crate::gateway) fn means_stop(line: &[u8]) -> bool {
     let named = line.windows(4).any(|w| w.eq_ignore_ascii_case(b"stop"));
     named && serde_json::from_slice(line).is_ok_and(|value| calls_stop(&value, DEPTH))
 }

@@ -7,18 +7,27 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-/// The one way to end the program, shared by all that can see a reason: the end of the input, a broken output, a
-/// signal. Clones share it.
+/// The way to end the program, or one session of it, shared by all that can see a reason: the end of the input, a
+/// broken output, a signal. Clones share it.
 #[derive(Clone)]
 pub struct Ending {
     stop: Arc<dyn Fn() + Send + Sync>,
+    first: Arc<dyn Fn() + Send + Sync>,
     token: CancellationToken,
 }
 
 impl Ending {
     /// An ending that orders the axes' stop by `stop`, which must not wait and may be called more than once.
     pub fn new(stop: impl Fn() + Send + Sync + 'static) -> Ending {
-        Ending { stop: Arc::new(stop), token: CancellationToken::new() }
+        let stop: Arc<dyn Fn() + Send + Sync> = Arc::new(stop);
+        Ending { first: stop.clone(), stop, token: CancellationToken::new() }
+    }
+
+    /// The ending of one session among several. When it begins by itself, `lost` orders the stop of what the session
+    /// began, under the same conditions as the stop of [`Ending::new`]. `token` is a child of [`Ending::token`], so
+    /// that the session ends with the program, too.
+    pub fn of_session(&self, token: CancellationToken, lost: impl Fn() + Send + Sync + 'static) -> Ending {
+        Ending { stop: self.stop.clone(), first: Arc::new(lost), token }
     }
 
     /// Orders the axes' stop, without ending anything.
@@ -29,7 +38,7 @@ impl Ending {
     /// Begins to end. When this returns, the stop has been ordered; only then [`Ending::token`] is cancelled.
     pub fn begin(&self, why: &str) {
         if !self.token.is_cancelled() {
-            (self.stop)();
+            (self.first)();
             tracing::info!("ending: {why}");
             self.token.cancel();
         }

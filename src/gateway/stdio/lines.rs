@@ -9,18 +9,19 @@ pub const MAX_LINE: usize = 8 * 1024 * 1024;
 
 /// What one look at the stream brings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(in crate::gateway) enum Line {
     /// A whole line, without its end; the range is for [`Lines::text`] and holds until the next call.
     Whole(Range<usize>),
-    /// A line that is longer than [`MAX_LINE`]. Its rest will be skipped.
+    /// A line that is longer than the bound. Its rest will be skipped.
     TooLong,
     /// The stream has ended or broken. A last line without its end was cut off and counts for nothing.
     End,
 }
 
 /// A reader of lines.
-pub(super) struct Lines<R> {
+pub(in crate::gateway) struct Lines<R> {
     reader: R,
+    longest: usize,
     buffer: Vec<u8>,
     /// Where the present line begins.
     begin: usize,
@@ -32,17 +33,22 @@ pub(super) struct Lines<R> {
 const CHUNK: usize = 64 * 1024;
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(reader: R) -> Lines<R> {
-        Lines { reader, buffer: Vec::new(), begin: 0, searched: 0, skipping: false }
+    pub(in crate::gateway) fn new(reader: R) -> Lines<R> {
+        Lines::up_to(reader, MAX_LINE)
+    }
+
+    /// With another bound than [`MAX_LINE`].
+    pub(in crate::gateway) fn up_to(reader: R, longest: usize) -> Lines<R> {
+        Lines { reader, longest, buffer: Vec::new(), begin: 0, searched: 0, skipping: false }
     }
 
     /// The bytes of a [`Line::Whole`].
-    pub(super) fn text(&self, range: &Range<usize>) -> &[u8] {
+    pub(in crate::gateway) fn text(&self, range: &Range<usize>) -> &[u8] {
         self.buffer.get(range.clone()).unwrap_or_default()
     }
 
     /// The next line. Cancel-safe: what was read stays.
-    pub(super) async fn next(&mut self) -> Line {
+    pub(in crate::gateway) async fn next(&mut self) -> Line {
         loop {
             if let Some(at) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') {
                 let line = self.begin..self.searched + at;
@@ -51,10 +57,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 if std::mem::take(&mut self.skipping) {
                     continue;
                 }
-                return if line.len() > MAX_LINE { Line::TooLong } else { Line::Whole(line) };
+                return if line.len() > self.longest { Line::TooLong } else { Line::Whole(line) };
             }
             self.make_room();
-            if self.buffer.len() > MAX_LINE || self.skipping {
+            if self.buffer.len() > self.longest || self.skipping {
                 self.buffer.clear();
                 self.searched = 0;
                 if !std::mem::replace(&mut self.skipping, true) {

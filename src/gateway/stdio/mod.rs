@@ -12,14 +12,14 @@
 //!
 //! The program sends no log messages to clients: they go to standard error and to the log file.
 
-mod distress;
+pub(in crate::gateway) mod distress;
 mod end;
 mod fence;
-mod lines;
+pub(in crate::gateway) mod lines;
 mod outbox;
 mod pipes;
 mod transport;
-mod triage;
+pub(in crate::gateway) mod triage;
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ pub(super) enum Verdict {
 
 /// An error answer.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(in crate::gateway) struct Refusal {
     /// The request's id exactly as it came, or null where there is none that could be used.
     pub(super) id: Value,
     /// The JSON-RPC error code.
@@ -38,17 +38,18 @@ const INVALID_PARAMS: i32 = -32602;
 const UNSUPPORTED_VERSION: i32 = -32022;
 
 impl Refusal {
-    fn new(id: Value, code: i32, message: impl Into<String>) -> Refusal {
+    /// An answer to the request of that id.
+    pub(in crate::gateway) fn new(id: Value, code: i32, message: impl Into<String>) -> Refusal {
         Refusal { id, code, message: message.into(), data: None }
     }
 
     /// About a line that names no request.
-    pub(super) fn invalid_request(message: impl Into<String>) -> Refusal {
+    pub(in crate::gateway) fn invalid_request(message: impl Into<String>) -> Refusal {
         Refusal::new(Value::Null, INVALID_REQUEST, message)
     }
 
     /// The line to send.
-    pub(super) fn to_line(&self) -> Vec<u8> {
+    pub(in crate::gateway) fn to_line(&self) -> Vec<u8> {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let Some(data) = &self.data {
             error["data"] = data.clone();
@@ -82,7 +83,7 @@ const METHODS: &[&str] = &[
 /// The methods that need neither a handshake nor a version of their own.
 const BEFORE_ANY_VERSION: &[&str] = &["initialize", "ping", "server/discover"];
 
-const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(in crate::gateway) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The sorter of one session.
 pub(super) struct Triage {
