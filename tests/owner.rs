@@ -239,6 +239,8 @@ fn a_person_stops_a_move_from_any_shell_and_sees_how_everything_stands() {
     assert_eq!(stopped.status.code(), Some(0), "{}", words(&stopped));
     assert!(words(&stopped).contains("Stopped scope. Standstill is confirmed"), "{}", words(&stopped));
     assert_stands(&bench);
+    let moved = answer_of(&owner, owner.calls);
+    assert_eq!((&facts(&moved)["code"], &facts(&moved)["moved"]), (&json!("stopped"), &json!("yes")), "{moved}");
     let cleared = owner.call("clear_fault", json!({"device": "scope"}));
     assert_eq!(cleared["isError"], true, "a person's stop is not a model's to release");
 
