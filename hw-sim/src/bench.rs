@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::grbl::Grbl;
 use crate::mechanics::Axis;
 use crate::port::{Ns, Port};
+use crate::zaber::{Chain, Wire};
 
 /// What went wrong with a bench file or a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub enum PortKind {
 pub struct DeviceInfo {
     /// Its name on the bench.
     pub id: String,
-    /// `grbl-1.1` or `simcam-1`.
+    /// `grbl-1.1`, `zaber-ascii-7` or `simcam-1`.
     pub protocol: String,
     /// How it is reached.
     pub port: PortKind,
@@ -75,6 +76,7 @@ pub struct DeviceInfo {
 
 enum Device {
     Grbl(Box<Grbl>),
+    Zaber(Box<Chain>),
     Camera(Box<Camera>),
 }
 
@@ -101,6 +103,7 @@ impl Slot {
         }
         let next = match &self.device {
             Device::Grbl(g) => g.next_event(),
+            Device::Zaber(z) => z.next_event(),
             Device::Camera(c) => c.next_event(),
         };
         next.map(|t| t + self.skew)
@@ -113,6 +116,7 @@ impl Slot {
         let local = self.local(now);
         match &mut self.device {
             Device::Grbl(g) => g.advance(local),
+            Device::Zaber(z) => z.advance(local),
             Device::Camera(c) => {
                 let seen = view(c);
                 c.advance(local, seen);
@@ -124,6 +128,7 @@ impl Slot {
     fn speak(&mut self, now: Ns) {
         let said = match &mut self.device {
             Device::Grbl(g) => g.take_output(),
+            Device::Zaber(z) => z.take_output(),
             Device::Camera(c) => c.take_output(),
         };
         self.port.say(now, said);
@@ -146,6 +151,7 @@ impl Slot {
     fn take(&mut self, byte: u8) {
         match &mut self.device {
             Device::Grbl(g) => g.receive(byte),
+            Device::Zaber(z) => z.receive(byte),
             Device::Camera(c) => c.receive(byte),
         }
     }
@@ -206,6 +212,21 @@ impl Bench {
                 unheard: VecDeque::new(),
             });
         }
+        for (i, c) in config.chains.iter().enumerate() {
+            let seed = config.seed ^ (0x1656_67b1_9e37_79f9_u64.wrapping_mul(i as u64 + 1));
+            let (port, baud) = match c.port {
+                Wire::Serial => (PortKind::Serial { baud: c.baud }, Some(c.baud)),
+                Wire::Tcp => (PortKind::Tcp, None),
+            };
+            slots.push(Slot {
+                info: DeviceInfo { id: c.id.clone(), protocol: "zaber-ascii-7".into(), port },
+                port: Port::new(baud, c.os_buffer, seed ^ 1),
+                device: Device::Zaber(Box::new(Chain::new(c, seed))),
+                frozen_at: None,
+                skew: 0,
+                unheard: VecDeque::new(),
+            });
+        }
         for (i, c) in config.cameras.iter().enumerate() {
             let seed = config.seed ^ (0xc2b2_ae3d_27d4_eb4f_u64.wrapping_mul(i as u64 + 1));
             slots.push(Slot {
@@ -220,7 +241,7 @@ impl Bench {
         Ok(Bench { now: 0, slots, light: config.light.clone() })
     }
 
-    /// The devices, in the order of the bench file, controllers first.
+    /// The devices, in the order of the bench file: controllers, chains, cameras.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         self.slots.iter().map(|s| s.info.clone()).collect()
     }
@@ -250,12 +271,12 @@ impl Bench {
         self.now = to;
         let blind = |_: &Camera| View::default();
         for slot in &mut self.slots {
-            if matches!(slot.device, Device::Grbl(_)) {
+            if !matches!(slot.device, Device::Camera(_)) {
                 slot.run(to, &blind);
             }
         }
         let (controllers, cameras): (Vec<&mut Slot>, Vec<&mut Slot>) =
-            self.slots.iter_mut().partition(|s| matches!(s.device, Device::Grbl(_)));
+            self.slots.iter_mut().partition(|s| !matches!(s.device, Device::Camera(_)));
         let light = &self.light;
         let view = |c: &Camera| View {
             x_mm: truth(&controllers, &c.sees().x),
@@ -291,10 +312,7 @@ impl Bench {
     }
 
     fn axis(&self, device: &str, axis: &str) -> Option<&Axis> {
-        match &self.slot(device)?.device {
-            Device::Grbl(g) => g.axes.get(axis_index(axis)?),
-            Device::Camera(_) => None,
-        }
+        self.slot(device)?.axis(axis)
     }
 
     /// The host writes to the device's port: bytes go into the OS buffer now and leave it at the line's pace. Returns
@@ -381,20 +399,31 @@ impl Bench {
         }
     }
 
-    /// What the device is doing, in a word: `idle`, `run`, `alarm`, `exposing`.
+    /// What the device is doing, in a word: `idle`, `run`, `busy`, `alarm`, `exposing`.
     pub fn state(&self, device: &str) -> &'static str {
         match self.slot(device).map(|s| &s.device) {
             Some(Device::Grbl(g)) => g.state_name(),
+            Some(Device::Zaber(z)) => z.state_name(),
             Some(Device::Camera(c)) => c.state_name(),
             None => "",
         }
     }
 
-    /// The axis letters of a device, in the order of its reports.
-    pub fn axes(&self, device: &str) -> Vec<&'static str> {
+    /// The names of a device's axes, in the order of its reports or of the chain.
+    pub fn axes(&self, device: &str) -> Vec<String> {
         match self.slot(device).map(|s| &s.device) {
-            Some(Device::Grbl(g)) => LETTERS[..g.axes.len()].to_vec(),
+            Some(Device::Grbl(g)) => LETTERS[..g.axes.len()].iter().map(|l| (*l).to_owned()).collect(),
+            Some(Device::Zaber(z)) => z.axis_names(),
             _ => Vec::new(),
+        }
+    }
+
+    /// What an output (`do` or `ao`, channels from 1) of a device in a chain holds: 0 and 1, or volts. NaN if there is
+    /// no such output.
+    pub fn output(&self, chain: &str, address: u8, output: &str, channel: usize) -> f64 {
+        match self.slot(chain).map(|s| &s.device) {
+            Some(Device::Zaber(z)) => z.output(address, output, channel).unwrap_or(f64::NAN),
+            _ => f64::NAN,
         }
     }
 
@@ -414,6 +443,14 @@ fn ms(n: u64) -> Ns {
 }
 
 impl Slot {
+    fn axis(&self, axis: &str) -> Option<&Axis> {
+        match &self.device {
+            Device::Grbl(g) => g.axes.get(axis_index(axis)?),
+            Device::Zaber(z) => z.axis(axis),
+            Device::Camera(_) => None,
+        }
+    }
+
     fn impossible(&self, why: &str) -> BenchError {
         BenchError::NotPossible { device: self.info.id.clone(), why: why.into() }
     }
@@ -422,6 +459,7 @@ impl Slot {
         let missing = BenchError::NoAxis { device: self.info.id.clone(), axis: axis.into() };
         match &mut self.device {
             Device::Grbl(g) => axis_index(axis).and_then(|i| g.axes.get_mut(i)).ok_or(missing),
+            Device::Zaber(z) => z.axis_mut(axis).ok_or(missing),
             Device::Camera(_) => Err(missing),
         }
     }
@@ -449,8 +487,12 @@ impl Slot {
             Fault::Slow { factor } => self.slow(factor)?,
             Fault::CorruptEeprom => match &mut self.device {
                 Device::Grbl(g) => g.corrupt_eeprom(),
+                Device::Zaber(z) => z.corrupt_eeprom(),
                 Device::Camera(_) => return Err(self.impossible("a camera has no EEPROM here")),
             },
+            Fault::Knob { axis, mm } if mm.is_finite() => self.knob(&axis, mm)?,
+            Fault::Knob { .. } => return Err(self.impossible("a knob needs a finite distance")),
+            Fault::Input { address, input, channel, volts } => self.input(address, &input, channel, volts)?,
             Fault::DropFrames { frames } => self.camera()?.drop_frames(frames),
             Fault::TruncateFrame { bytes } => self.camera()?.truncate_frame(bytes),
         }
@@ -461,11 +503,27 @@ impl Slot {
         Ok(())
     }
 
+    fn knob(&mut self, axis: &str, mm: f64) -> Result<(), BenchError> {
+        let missing = BenchError::NoAxis { device: self.info.id.clone(), axis: axis.into() };
+        match &mut self.device {
+            Device::Zaber(z) => z.turn_knob(axis, mm).ok_or(missing),
+            _ => Err(self.impossible("it has no knobs")),
+        }
+    }
+
+    fn input(&mut self, address: u8, input: &str, channel: usize, volts: f64) -> Result<(), BenchError> {
+        let missing = self.impossible(&format!("it has no input {input} {channel} at address {address}"));
+        match &mut self.device {
+            Device::Zaber(z) => z.drive_input(address, input, channel, volts).ok_or(missing),
+            _ => Err(missing),
+        }
+    }
+
     fn camera(&mut self) -> Result<&mut Camera, BenchError> {
         let error = self.impossible("only a camera has frames");
         match &mut self.device {
             Device::Camera(c) => Ok(c),
-            Device::Grbl(_) => Err(error),
+            Device::Grbl(_) | Device::Zaber(_) => Err(error),
         }
     }
 
@@ -475,6 +533,7 @@ impl Slot {
         }
         match &mut self.device {
             Device::Grbl(g) => g.set_slow(factor),
+            Device::Zaber(z) => z.set_slow(factor),
             Device::Camera(_) => return Err(self.impossible("a camera has no motion")),
         }
         Ok(())
@@ -497,6 +556,7 @@ impl Slot {
         let local = self.local(now);
         match &mut self.device {
             Device::Grbl(g) => g.power_cycle(),
+            Device::Zaber(z) => z.power_cycle(),
             Device::Camera(c) => c.power_cycle(local),
         }
     }
@@ -529,7 +589,7 @@ fn controller<'a, S: std::ops::Deref<Target = Slot>>(slots: &'a [S], id: &str) -
 
 fn truth<S: std::ops::Deref<Target = Slot>>(slots: &[S], name: &str) -> f64 {
     name.split_once('.')
-        .and_then(|(id, axis)| controller(slots, id)?.axes.get(axis_index(axis)?))
+        .and_then(|(id, axis)| slots.iter().find(|s| s.info.id == id)?.axis(axis))
         .map_or(0.0, Axis::carriage_mm)
 }
 

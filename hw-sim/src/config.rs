@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::BenchError;
+use crate::zaber::ChainConfig;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,6 +16,8 @@ pub(crate) struct BenchConfig {
     pub controllers: Vec<ControllerConfig>,
     #[serde(default, rename = "camera")]
     pub cameras: Vec<CameraConfig>,
+    #[serde(default, rename = "zaber")]
+    pub chains: Vec<ChainConfig>,
     #[serde(default)]
     pub light: LightConfig,
 }
@@ -291,12 +294,14 @@ impl BenchConfig {
     fn check(&self) -> Result<(), BenchError> {
         let mut seen: Vec<&str> = Vec::new();
         let ids = self.controllers.iter().map(|c| &c.id).chain(self.cameras.iter().map(|c| &c.id));
+        let ids = ids.chain(self.chains.iter().map(|c| &c.id));
         for id in ids {
             need(!id.is_empty(), || "a device has an empty id".into())?;
             need(!seen.contains(&id.as_str()), || format!("two devices are called {id:?}"))?;
             seen.push(id);
         }
         self.controllers.iter().try_for_each(ControllerConfig::check)?;
+        self.chains.iter().try_for_each(ChainConfig::check)?;
         self.cameras.iter().try_for_each(|c| self.check_camera(c))?;
         let light = &self.light;
         let lamps = light
@@ -332,6 +337,7 @@ impl BenchConfig {
         for name in [&c.sees.x, &c.sees.y, &c.sees.focus] {
             let known = name.split_once('.').is_some_and(|(controller, axis)| {
                 self.controllers.iter().any(|k| k.id == controller && k.axes.contains_key(axis))
+                    || self.chains.iter().any(|k| k.id == controller && k.axis_names().any(|n| n == axis))
             });
             need(known, || format!("camera {id:?} sees {name:?}, which is not an axis of this bench"))?;
         }
@@ -354,20 +360,23 @@ impl ControllerConfig {
                 format!("controller {id:?}: {n} axes must be the first {n} of x, y, z, a, b, c")
             })?;
         }
-        for (letter, a) in &self.axes {
-            let at = || format!("controller {id:?}, axis {letter}");
-            need(a.steps_per_mm > 0.0, || format!("{}: steps_per_mm must be above 0", at()))?;
-            need(a.min_mm < a.max_mm, || format!("{}: min_mm must be below max_mm", at()))?;
-            need(a.min_mm <= a.start_mm && a.start_mm <= a.max_mm, || {
-                format!("{}: start_mm lies outside min_mm..max_mm", at())
-            })?;
-            let positive = [a.backlash_mm, a.lost_per_1000, a.lag_ms, a.brake_mm_per_s2, a.fall_mm_per_s];
-            need(positive.iter().all(|v| *v >= 0.0), || format!("{}: a value is below 0", at()))?;
-        }
-        Ok(())
+        self.axes.iter().try_for_each(|(letter, a)| a.check(&format!("controller {id:?}, axis {letter}")))
     }
 }
 
-fn need(ok: bool, message: impl FnOnce() -> String) -> Result<(), BenchError> {
+impl AxisConfig {
+    /// Checks the stage of the axis `at`.
+    pub(crate) fn check(&self, at: &str) -> Result<(), BenchError> {
+        need(self.steps_per_mm > 0.0, || format!("{at}: steps_per_mm must be above 0"))?;
+        need(self.min_mm < self.max_mm, || format!("{at}: min_mm must be below max_mm"))?;
+        need(self.min_mm <= self.start_mm && self.start_mm <= self.max_mm, || {
+            format!("{at}: start_mm lies outside min_mm..max_mm")
+        })?;
+        let positive = [self.backlash_mm, self.lost_per_1000, self.lag_ms, self.brake_mm_per_s2, self.fall_mm_per_s];
+        need(positive.iter().all(|v| *v >= 0.0), || format!("{at}: a value is below 0"))
+    }
+}
+
+pub(crate) fn need(ok: bool, message: impl FnOnce() -> String) -> Result<(), BenchError> {
     if ok { Ok(()) } else { Err(BenchError::Config(message())) }
 }

@@ -94,7 +94,7 @@ impl Bench {
     fn per_axis(&self, value: impl Fn(&Bench, &str, &str) -> Value) -> Value {
         let devices = self.devices().into_iter().filter_map(|d| {
             let axes = self.axes(&d.id);
-            let values = axes.iter().map(|a| ((*a).to_owned(), value(self, &d.id, a)));
+            let values = axes.iter().map(|a| (a.clone(), value(self, &d.id, a)));
             (!axes.is_empty()).then(|| (d.id.clone(), Value::Object(values.collect())))
         });
         Value::Object(devices.collect())

@@ -31,24 +31,24 @@ pub enum Fault {
     Reset,
     /// The carriage is stuck; pulses go on.
     Jam {
-        /// The axis, by letter.
+        /// The axis, by letter or name.
         axis: String,
     },
     /// The carriage is free again.
     Unjam {
-        /// The axis, by letter.
+        /// The axis, by letter or name.
         axis: String,
     },
     /// The axis' limit switch is held down (`true`) or follows the carriage again (`false`).
     Limit {
-        /// The axis, by letter.
+        /// The axis, by letter or name.
         axis: String,
         /// Whether something holds the switch down.
         pressed: bool,
     },
     /// The axis' limit switch never closes (a broken wire), until `on` is false.
     SwitchDead {
-        /// The axis, by letter.
+        /// The axis, by letter or name.
         axis: String,
         /// Whether the wire is broken.
         on: bool,
@@ -79,14 +79,14 @@ pub enum Fault {
     },
     /// The carriage falls short by these steps, as if they had been pulsed and not happened.
     LostSteps {
-        /// The axis, by letter.
+        /// The axis, by letter or name.
         axis: String,
         /// Steps; positive falls short of positive travel.
         steps: i64,
     },
     /// Somebody pushes the carriage.
     Nudge {
-        /// The axis, by letter.
+        /// The axis, by letter or name.
         axis: String,
         /// By how many millimetres of the bench frame.
         mm: f64,
@@ -98,6 +98,24 @@ pub enum Fault {
     },
     /// The EEPROM's checksums are wrong from now on; seen at the next `Reset`.
     CorruptEeprom,
+    /// Somebody turns the axis' manual knob.
+    Knob {
+        /// The axis, by letter or name.
+        axis: String,
+        /// By how many millimetres of the bench frame; 0 presses the knob, which stops the axis.
+        mm: f64,
+    },
+    /// What stands outside puts a voltage on an input of a device in a chain.
+    Input {
+        /// The device's address.
+        address: u8,
+        /// `di` or `ai`.
+        input: String,
+        /// The channel, from 1.
+        channel: usize,
+        /// Volts; a digital input is on above 1.5.
+        volts: f64,
+    },
     /// The camera loses its next frames: they are exposed but never sent.
     DropFrames {
         /// How many frames.

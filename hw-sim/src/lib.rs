@@ -15,8 +15,8 @@
 //! assert!((bench.carriage_mm("scope", "x") - 74.0).abs() < 0.01);
 //! ```
 //!
-//! In reading order: [`Bench`], the line (`port`), the stage (`mechanics`), the controllers (`grbl`), the camera
-//! (`camera`), the control socket (`control`), real time ([`serve`]).
+//! In reading order: [`Bench`], the line (`port`), the stage (`mechanics`), the controllers (`grbl`, `zaber`), the
+//! camera (`camera`), the control socket (`control`), real time ([`serve`]).
 
 mod bench;
 mod camera;
@@ -27,9 +27,13 @@ mod grbl;
 mod mechanics;
 mod port;
 pub mod serve;
+mod zaber;
 
 pub use bench::{Bench, BenchError, DeviceInfo, PortKind};
 pub use fault::Fault;
 
 /// The bench file of the demonstration microscope: a GRBL stage `scope` and a camera `cam`.
 pub const MICROSCOPE_TOML: &str = include_str!("../bench/microscope.toml");
+
+/// The bench file of a GRBL stage `scope`, a chain of two Zaber devices `chain`, and a camera `cam`.
+pub const ZABER_TOML: &str = include_str!("../bench/zaber.toml");

@@ -1,6 +1,8 @@
 //! A host's hands for the tests: virtual time, whole lines, and a microscope that is homed.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod zaber;
+
 use std::time::Duration;
 
 use hw_sim::{Bench, Fault};
