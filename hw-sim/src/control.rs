@@ -9,8 +9,8 @@ use crate::{Bench, BenchError, Fault, PortKind};
 impl Bench {
     /// Answers one request of the control socket: the observation and control points of this type as JSON.
     ///
-    /// `cmd` is one of `devices`, `positions`, `pulses`, `state`, `light`, `now`, `settings`, `received`, `written`,
-    /// `fault`. Whatever is wrong with a request is answered with `{"error": …}`.
+    /// `cmd` is one of `devices`, `positions`, `speeds`, `pulses`, `state`, `light`, `now`, `settings`, `output`,
+    /// `received`, `written`, `fault`. Whatever is wrong with a request is answered with `{"error": …}`.
     pub fn control(&mut self, line: &str) -> String {
         let reply = match serde_json::from_str::<Value>(line) {
             Ok(request) => self.answer(request),
@@ -55,6 +55,19 @@ impl Bench {
                 };
                 let log = if cmd == "received" { self.received(&device) } else { self.written(&device) };
                 Ok(log_json(log, Duration::from_secs_f64((since / 1000.0).min(1e9))))
+            }
+            "output" => {
+                let device = self.known(device)?;
+                let of = take(fields, "output")?.ok_or("output is missing")?;
+                let mut whole =
+                    |key: &str| fields.remove(key).and_then(|v| v.as_u64()).ok_or(format!("{key} is missing"));
+                let (address, channel) = (whole("address")?, whole("channel")?);
+                let value = self.output(&device, address.try_into().unwrap_or(0), &of, channel.try_into().unwrap_or(0));
+                if value.is_nan() {
+                    Err(format!("there is no output {of} {channel}"))
+                } else {
+                    Ok(json!({ "value": value }))
+                }
             }
             "fault" => {
                 let device = self.known(device)?;

@@ -5,27 +5,12 @@ Usage: pystages_drive.py PATH-TO-HW-SIM (needs pystages 1.4.2). Exits nonzero wh
 the control socket tells.
 """
 
-import json
-import socket
-import subprocess
 import sys
 import time
 
+from served import near, served
 from pystages import CNCRouter, Vector
 from pystages.cncrouter import CNCStatus
-
-
-class Control:
-    def __init__(self, address):
-        host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)))
-        self.lines = self.socket.makefile("r")
-
-    def ask(self, **request):
-        self.socket.sendall((json.dumps(request) + "\n").encode())
-        reply = json.loads(self.lines.readline())
-        assert "error" not in reply, reply
-        return reply
 
 
 def settle(stage, timeout=30.0):
@@ -37,11 +22,6 @@ def settle(stage, timeout=30.0):
         status = stage.get_current_status()
         still = still + 1 if status is not None and status[0] == CNCStatus.IDLE else 0
         time.sleep(0.05)
-
-
-def near(what, here, wanted, tolerance):
-    print(f"{what}: {here:.4f}, wanted {wanted:.4f}")
-    assert abs(here - wanted) <= tolerance, what
 
 
 def drive(path, control):
@@ -86,25 +66,10 @@ def drive(path, control):
 
 
 def main():
-    simulator = subprocess.Popen(
-        [sys.argv[1], "serve", "--until-eof"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        path, control = None, None
-        while control is None:
-            line = simulator.stdout.readline()
-            assert line, "the simulator ended early"
-            said = json.loads(line)
-            if said.get("device") == "scope":
-                path = said["path"]
-            control = said.get("control")
+    with served(sys.argv[1], "scope") as (path, control):
         # Power has just come on: the controller boots for 1.5 s.
         time.sleep(1.8)
-        drive(path, Control(control))
-    finally:
-        simulator.stdin.close()
-        status = simulator.wait(timeout=10)
-    assert status == 0, f"the simulator ended with {status}"
+        drive(path, control)
     print("pystages drives the simulated GRBL")
 
 

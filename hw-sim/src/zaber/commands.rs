@@ -10,6 +10,7 @@ use super::unit::{Go, Reason, Unit};
 const GET_MAX: usize = 10;
 /// How many notes a device stores for its hosts.
 const NOTES_MAX: usize = 64;
+const BAUDS: [i64; 8] = [9600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600];
 const DONE: &str = "0";
 
 fn done() -> Outcome {
@@ -62,8 +63,8 @@ impl Device {
                     "COMMANDS USAGE:",
                     "get setting [setting...]",
                     "set setting value",
-                    "home | stop | estop | warnings [clear]",
-                    "move abs|rel|min|max|vel|stored|index",
+                    "home, stop, estop, warnings [clear]",
+                    "move abs, rel, min, max, vel, stored, index",
                     "For the full command set visit the protocol manual.",
                 ];
                 self.infos = text.iter().map(|t| (*t).to_owned()).collect();
@@ -274,6 +275,9 @@ impl Device {
         if let Some(value) = self.device_value(name) {
             return if axis == 0 { Ok(value) } else { Err("DEVICEONLY") };
         }
+        if name.starts_with("peripheral") && !self.given.controller {
+            return Err("BADCOMMAND");
+        }
         let values: Option<Vec<String>> = self.of(axis).map(|u| axis_value(u, name)).collect();
         Ok(values.ok_or("BADCOMMAND")?.join(" "))
     }
@@ -287,7 +291,6 @@ impl Device {
             "deviceid" | "device.id" => self.given.device_id.to_string(),
             "device.hw.modified" | "lockstep.numgroups" | "stream.numbufs" | "stream.numstreams" => "0".into(),
             "get.settings.max" => GET_MAX.to_string(),
-            "io.di.port" | "io.do.port" => return None,
             "system.axiscount" => self.units.len().to_string(),
             "system.serial" => self.given.serial.to_string(),
             "system.temperature" => "31.4".into(),
@@ -325,6 +328,9 @@ impl Device {
         if setting.scope == Scope::Device {
             if axis > 0 {
                 return Err("DEVICEONLY");
+            }
+            if setting.name == "comm.rs232.baud" && !BAUDS.contains(&value) {
+                return Err("BADDATA");
             }
             self.store.put(setting.name, value);
             return done();

@@ -229,6 +229,7 @@ impl Device {
             self.power_cycle();
             self.out = said;
         }
+        self.alert();
     }
 
     /// Does what the words say; `l` says again what was said last.
