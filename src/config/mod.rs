@@ -46,6 +46,26 @@ pub struct KnownDriver {
     pub family: Option<&'static str>,
     /// How many stages the family may have on one link.
     pub stages_per_link: usize,
+    /// What the axes of its stages must say.
+    pub axes: AxisRules,
+}
+
+/// What the axes of a driver's stages must say.
+#[derive(Debug, Clone, Copy)]
+pub struct AxisRules {
+    /// The one spelling of a `channel`, by which two that mean the same are found; `None`: there is no such channel.
+    pub channel: fn(&str) -> Option<String>,
+    /// How a channel is written, for people: `"X"`, `"Y"` …
+    pub channels: &'static str,
+    /// For controllers that only count: what a count is and where its size is found. Each axis must then give
+    /// `counts_per_unit`. `None`: the controller speaks millimetres or degrees.
+    pub counts: Option<&'static str>,
+}
+
+impl AxisRules {
+    /// Any channel, and no counts.
+    pub const ANY: AxisRules =
+        AxisRules { channel: |text| Some(text.to_ascii_uppercase()), channels: "a name", counts: None };
 }
 
 /// The kinds of device.
@@ -60,7 +80,7 @@ pub enum Kind {
 impl KnownDriver {
     /// A driver whose device needs a link of its own.
     pub const fn alone(name: &'static str, kind: Kind) -> KnownDriver {
-        KnownDriver { name, kind, family: None, stages_per_link: 1 }
+        KnownDriver { name, kind, family: None, stages_per_link: 1, axes: AxisRules::ANY }
     }
 }
 

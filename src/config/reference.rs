@@ -141,6 +141,11 @@ const PARTS: &[Part] = &[
                 "The unit in which this axis is spoken of, here and in results.",
             ),
             may("channel", "text", "The controller's own name for it; the axis's name without it."),
+            may(
+                "counts_per_unit",
+                "number",
+                "How many counts of the controller make one unit; needed where a driver's controllers only count (`zaber`: microsteps). `check` says where the number is found.",
+            ),
             must("sign", "1 or -1", "-1 if the controller counts the other way."),
             must("origin", "position", "The rig position at the controller's zero."),
             must("travel", "[low, high]", "Where it may be. Outside is refused, never clamped."),

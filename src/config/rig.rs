@@ -146,6 +146,8 @@ pub struct Axis {
     pub id: AxisId,
     /// The controller's name for it (`channel`, default the axis's own name).
     pub channel: String,
+    /// How far one count of the controller goes (`counts_per_unit`), for controllers that only count.
+    pub count: Option<Distance>,
     /// The unit in which it is spoken of.
     pub unit: Unit,
     /// +1 or −1.

@@ -81,6 +81,7 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
     let all: Vec<&devices::DeviceDraft> =
         stages.iter().map(|s| &s.device).chain(cameras.iter().map(|c| &c.device)).collect();
     devices::check(sink, &all, &links);
+    stages::check(sink, &stages);
     if all.is_empty() {
         sink.say_whole("the file names no stage and no camera", "describe at least one in a [[stage]] or [[camera]]");
     }

@@ -7,7 +7,7 @@ use super::devices::{DeviceDraft, device};
 use super::problem::{Sink, quoted};
 use super::reader::{Field, Section, choice, written};
 use super::rig::{Approach, Axis, Homing, Stage};
-use super::{Kind, KnownDrivers};
+use super::{AxisRules, Kind, KnownDrivers};
 use crate::model::{AxisId, Name, Trust};
 use crate::units::{Distance, Position, Span, Speed, Unit, plain};
 
@@ -19,6 +19,8 @@ const MAX_AXES: usize = 32;
 const FAR: f64 = 1e7;
 /// The smallest tolerance or speed, in mm or degrees: what conversions round to.
 const FINE: f64 = 1e-9;
+/// How many counts a unit may have: from a coarse gear to a fine encoder in a large unit.
+const COUNTS: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
 /// Python's words that can't name an argument.
 const PYTHON: [&str; 32] = [
     "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
@@ -39,7 +41,24 @@ pub(super) struct StageDraft {
     pub(super) axes: Vec<KnownAxis>,
     /// Whether every axis has a name that is one.
     pub(super) all_named: bool,
+    /// The controller's axes that it uses, each in its one spelling, and where the file says so.
+    channels: Vec<(String, Range<usize>)>,
     pub(super) stage: Option<Stage>,
+}
+
+/// Finds axes of a controller that two stages on one link use.
+pub(super) fn check(sink: &mut Sink<'_>, stages: &[StageDraft]) {
+    let link = |s: &StageDraft| s.device.link.as_ref().map(|(name, _)| name.clone());
+    for (i, stage) in stages.iter().enumerate() {
+        for (channel, at) in &stage.channels {
+            let on_link = stages[..i].iter().filter(|other| link(stage).is_some() && link(other) == link(stage));
+            let first = on_link.flat_map(|other| &other.channels).find(|(c, _)| c == channel);
+            if let Some((_, first)) = first {
+                let message = format!("channel {} is used on line {} already", quoted(channel), sink.line(first));
+                sink.say(at.clone(), message, "two stages on one link can't move the same axis of the controller");
+            }
+        }
+    }
 }
 
 /// Reads all stages.
@@ -67,6 +86,7 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &KnownDrivers) -> Stage
     let mut all_named = axes_field.is_some();
     let mut channels: Vec<(String, Range<usize>)> = Vec::new();
     let mut trusts: Vec<(Trust, Range<usize>)> = Vec::new();
+    let rules = device.driver.map(|d| &d.axes);
     if let Some(table) = axes_field.and_then(|f| f.section(sink, "`axes`".into())) {
         let entries = table.entries();
         if entries.is_empty() || entries.len() > MAX_AXES {
@@ -85,7 +105,7 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &KnownDrivers) -> Stage
             names.push(name);
             let title = format!("[stage.axes.{}]", id.axis);
             let (unit, travel, axis) = match field.section(sink, title) {
-                Some(section) => axis(sink, section, id.clone(), &mut channels, &mut trusts),
+                Some(section) => axis(sink, section, id.clone(), rules, &mut channels, &mut trusts),
                 None => (None, None, None),
             };
             if device.id.is_some() {
@@ -120,7 +140,7 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &KnownDrivers) -> Stage
         }),
         _ => None,
     };
-    StageDraft { device, axes: known, all_named, stage }
+    StageDraft { device, axes: known, all_named, channels, stage }
 }
 
 fn axis_name(sink: &mut Sink<'_>, at: Range<usize>, name: &str) -> Option<Name> {
@@ -188,25 +208,13 @@ fn axis(
     sink: &mut Sink<'_>,
     mut s: Section<'_>,
     id: AxisId,
+    rules: Option<&AxisRules>,
     channels: &mut Vec<(String, Range<usize>)>,
     trusts: &mut Vec<(Trust, Range<usize>)>,
 ) -> (Option<Unit>, Option<Span>, Option<Axis>) {
     let unit = s.need(sink, "unit", "write unit = \"mm\" (or um, nm, deg, mdeg, mrad)").and_then(|f| unit(sink, &f));
-    let channel_field = s.get("channel");
-    let channel_at = channel_field.as_ref().map_or_else(|| s.span(), Field::span);
-    let channel = match channel_field {
-        Some(f) => f.line(sink).map(str::to_owned),
-        None => Some(id.axis.as_str().to_owned()),
-    };
-    if let Some(channel) = &channel {
-        match channels.iter().find(|(c, _)| c.eq_ignore_ascii_case(channel)) {
-            Some((_, first)) => {
-                let message = format!("channel {} is used on line {} already", quoted(channel), sink.line(first));
-                sink.say(channel_at, message, "give each axis the controller's own name for it: channel = \"X\"");
-            }
-            None => channels.push((channel.clone(), channel_at)),
-        }
-    }
+    let channel = channel(sink, &mut s, &id, rules, channels);
+    let count = count(sink, &mut s, unit, rules);
 
     let sign = s.need(sink, "sign", "write sign = 1, or -1 if the controller counts the other way").and_then(|f| {
         let v = f.number(sink)?;
@@ -267,6 +275,7 @@ fn axis(
         Some(Axis {
             id,
             channel: channel?,
+            count: count?,
             unit,
             sign: sign?,
             origin: Distance::base(origin?).ok()?,
@@ -282,6 +291,72 @@ fn axis(
         })
     })();
     (unit, travel, axis)
+}
+
+/// The controller's own name for the axis: what the driver knows, and no other axis of the stage uses.
+fn channel(
+    sink: &mut Sink<'_>,
+    s: &mut Section<'_>,
+    id: &AxisId,
+    rules: Option<&AxisRules>,
+    channels: &mut Vec<(String, Range<usize>)>,
+) -> Option<String> {
+    let field = s.get("channel");
+    let at = field.as_ref().map_or_else(|| s.span(), Field::span);
+    let given = field.is_some();
+    let text = match field {
+        Some(f) => f.line(sink)?,
+        None => id.axis.as_str(),
+    };
+    let rules = rules.unwrap_or(&AxisRules::ANY);
+    let Some(one) = (rules.channel)(text) else {
+        let message = if given {
+            format!("`channel` = {} is no axis of this controller", quoted(text))
+        } else {
+            format!("`channel` is missing, and the controller has no axis {}", quoted(text))
+        };
+        sink.say(at, message, format!("write the controller's own name for it: channel = {}", rules.channels));
+        return None;
+    };
+    match channels.iter().find(|(c, _)| *c == one) {
+        Some((_, first)) => {
+            let message = format!("channel {} is used on line {} already", quoted(text), sink.line(first));
+            let remedy = format!("give each axis the controller's own name for it: channel = {}", rules.channels);
+            sink.say(at, message, remedy);
+        }
+        None => channels.push((one, at)),
+    }
+    Some(text.to_owned())
+}
+
+/// How far one count goes; the outer `None` says that there was a problem. Only drivers of controllers that count
+/// know the key.
+fn count(
+    sink: &mut Sink<'_>,
+    s: &mut Section<'_>,
+    unit: Option<Unit>,
+    rules: Option<&AxisRules>,
+) -> Option<Option<Distance>> {
+    let Some(rules) = rules else {
+        // Which driver it is has a problem of its own.
+        drop(s.get("counts_per_unit"));
+        return Some(None);
+    };
+    let Some(what) = rules.counts else { return Some(None) };
+    let name = unit.map_or("unit", Unit::name);
+    let Some(field) = s.get("counts_per_unit") else {
+        let remedy = format!(
+            "write how many counts one {name} takes; {what}. A wrong number moves too far: there is no default"
+        );
+        s.say(sink, format!("`counts_per_unit` is missing in {}", s.title), remedy);
+        return None;
+    };
+    let v = field.number(sink)?;
+    if !COUNTS.contains(&v) {
+        let message = format!("`counts_per_unit` = {} is no number of counts for one {name}", written(v));
+        return field.bad(sink, message, format!("check the number and the axis's unit; {what}"));
+    }
+    Distance::new(1.0 / v, unit.unwrap_or(Unit::Mm)).ok().map(Some)
 }
 
 /// `approach` with its `approach_by`; the outer `None` says that there was a problem.

@@ -7,13 +7,23 @@ use super::*;
 use crate::model::{AxisId, Trust};
 use crate::units::{Position, Unit};
 
+mod counters;
 mod files;
 
 const KNOWN: KnownDrivers = KnownDrivers(&[
-    KnownDriver { name: "grbl", kind: Kind::Stage, family: Some("grbl"), stages_per_link: 1 },
-    KnownDriver { name: "chain", kind: Kind::Stage, family: Some("chain"), stages_per_link: 8 },
+    KnownDriver { family: Some("grbl"), ..KnownDriver::alone("grbl", Kind::Stage) },
+    KnownDriver {
+        family: Some("zaber"),
+        stages_per_link: 8,
+        axes: AxisRules { channel: numbered, channels: "a number", counts: Some("one count is a step of the motor") },
+        ..KnownDriver::alone("zaber", Kind::Stage)
+    },
     KnownDriver::alone("simcam", Kind::Camera),
 ]);
+
+fn numbered(channel: &str) -> Option<String> {
+    channel.parse::<f32>().ok().map(|n| n.to_string())
+}
 
 /// A good file that the cases below spoil, one line at a time.
 const GOOD: &str = r#"[rig]
@@ -83,6 +93,7 @@ fn read(text: &str) -> Result<Rig, Problems> {
 
 /// Reads every kind of section there is, for the test of the reference.
 pub(super) fn read_everything() {
+    counters::read_chain();
     read(&format!("{GOOD}[images]\npath_map = {{}}\n[log]\nlevel = \"warn\"\n")).expect("a good file");
     read(&GOOD.replacen("\"/dev/ttyUSB0\"", "{ usb = \"1a86:7523\" }", 1)).expect("a good file");
 }
@@ -204,8 +215,8 @@ fn no_port_is_opened_twice() {
 fn devices_name_a_driver_and_a_link_of_their_own() {
     check(&[
         ("driver = \"grbl\"", "driver = \"grlb\"", "", "\"grlb\" is no known driver", "did you mean \"grbl\"?"),
-        ("driver = \"grbl\"", "driver = \"tmcl\"", "", "no known driver", "one of \"grbl\", \"chain\""),
-        ("driver = \"grbl\"", "driver = \"simcam\"", "", "driver of another kind", "\"grbl\", \"chain\""),
+        ("driver = \"grbl\"", "driver = \"tmcl\"", "", "no known driver", "one of \"grbl\", \"zaber\""),
+        ("driver = \"grbl\"", "driver = \"simcam\"", "", "driver of another kind", "\"grbl\", \"zaber\""),
         ("driver = \"grbl\"", "", "[[stage]]", "`driver` is missing in [[stage]]", "\"grbl\""),
         ("id = \"cam\"", "id = \"s\"", "", "a device \"s\" on line 12", "a name of its own"),
         ("link = \"port\"", "", "[[stage]]", "`link` is missing", "the id of a [[link]]"),

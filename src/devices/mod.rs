@@ -4,11 +4,12 @@
 mod grbl;
 pub mod link;
 mod simcam;
+mod zaber;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::config::{self, Kind, KnownDriver};
+use crate::config::{self, AxisRules, Kind, KnownDriver};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{
     CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Name, Pixels, RigError, Source, Time, Told,
@@ -69,6 +70,8 @@ pub enum Open {
         traits: StageTraits,
         /// Where its positions come from.
         source: Source,
+        /// What its axes must say in the rig file.
+        axes: AxisRules,
         /// Makes it, together with what else is on its link.
         engine: Engine,
     },
@@ -80,7 +83,7 @@ pub enum Open {
 }
 
 /// All drivers.
-pub const DRIVERS: &[Driver] = &[grbl::DRIVER, simcam::DRIVER];
+pub const DRIVERS: &[Driver] = &[grbl::DRIVER, zaber::DRIVER, simcam::DRIVER];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Option<&'static Driver> {
@@ -95,15 +98,16 @@ pub fn known() -> config::KnownDrivers {
 
 impl Driver {
     fn known(&self) -> KnownDriver {
-        let kind = match self.open {
-            Open::Stage { .. } => Kind::Stage,
-            Open::Camera { .. } => Kind::Camera,
+        let (kind, axes) = match self.open {
+            Open::Stage { axes, .. } => (Kind::Stage, axes),
+            Open::Camera { .. } => (Kind::Camera, AxisRules::ANY),
         };
         KnownDriver {
             name: self.name,
             kind,
             family: self.family.map(|f| f.name),
             stages_per_link: self.family.map_or(1, |f| f.stages_per_link),
+            axes,
         }
     }
 }
@@ -215,6 +219,22 @@ pub enum StageEvent {
     },
     /// Worth a line in the log.
     Note(String),
+    /// The motion in progress ended for that reason, or went on only in part; what of it still moves must be stopped.
+    Ended {
+        /// `stopped`, `controller_refused`, or what fits better.
+        code: Code,
+        /// What happened, and what had begun to move.
+        what: String,
+    },
+    /// An axis can't go on: a fault, which ends the motion in progress and must be cleared.
+    Failed {
+        /// `stalled`, `alarm`, or what fits better.
+        code: Code,
+        /// What the controller said.
+        what: String,
+        /// Whether its position can't be believed any more.
+        position_lost: bool,
+    },
 }
 
 /// What a driver learns when it identifies a controller.
@@ -226,6 +246,8 @@ pub struct StageFacts {
     pub max_speed: Vec<Option<Speed>>,
     /// The smallest step of each axis, where it tells.
     pub resolution: Vec<Option<Distance>>,
+    /// Where each axis's positions come from, where the controller tells; the driver's own word counts otherwise.
+    pub sources: Vec<Option<Source>>,
     /// How long the travel of each axis is, by the controller's own setting.
     pub travel: Vec<Option<Distance>>,
     /// Between which counts (base unit) each axis lets itself be moved once it is homed.

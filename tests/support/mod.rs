@@ -1,6 +1,7 @@
 //! A lab on virtual time: the rig thread's worker and a simulated bench in one thread, joined by memory links.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod chain;
 pub mod scripted;
 
 use std::future::Future;

@@ -24,14 +24,20 @@ struct Rule {
     left: Option<u32>,
 }
 
+/// What a peer says to a line, and how long after it.
+pub type Answers = Vec<(Duration, Vec<u8>)>;
+
 pub struct Scripted {
     pub handle: RigHandle,
     pub worker: Worker,
     pub far: Far,
+    pub log: Log,
     /// Every line and real-time byte that the controller has heard, and when.
     pub heard: Vec<(Duration, Vec<u8>)>,
     /// Hears everything and says nothing.
     pub mute: bool,
+    /// Answers lines for which no rule stands.
+    pub peer: Option<Box<dyn FnMut(Duration, &[u8]) -> Answers>>,
     caller: Caller,
     rules: Vec<Rule>,
     line: Vec<u8>,
@@ -55,10 +61,11 @@ impl Scripted {
         let rig = rig(rig_file);
         let devices = devices::make(&rig, &mut |_| far.connector("scripted")).expect("devices");
         let clock = Arc::new(AtomicU64::new(0));
+        let log = Log::default();
         let (handle, worker, sleeper) = assemble(
             &rig,
             devices,
-            Box::new(Log::default()),
+            Box::new(log.clone()),
             PersonStop::in_memory(),
             Clock::Virtual(clock.clone()),
             Epoch(1000),
@@ -67,8 +74,10 @@ impl Scripted {
             handle,
             worker,
             far,
+            log,
             heard: Vec::new(),
             mute: false,
+            peer: None,
             caller: Caller { id: Name::new("test"), client: "test".into(), way: Way::Stdio },
             rules: Vec::new(),
             line: Vec::new(),
@@ -174,6 +183,10 @@ impl Scripted {
             rule.left = rule.left.map(|n| n - 1);
             self.to_say.push((self.now + rule.after, rule.says.clone()));
             self.to_say.sort_by_key(|s| s.0);
+        } else if let Some(peer) = &mut self.peer {
+            let answers = peer(self.now, &what);
+            self.to_say.extend(answers.into_iter().map(|(after, bytes)| (self.now + after, bytes)));
+            self.to_say.sort_by_key(|s| s.0);
         }
     }
 
@@ -223,7 +236,11 @@ impl Scripted {
     }
 
     pub fn scope(&self) -> StageStatus {
-        self.handle.snapshot().stage("scope").expect("a first pass").clone()
+        self.stage("scope")
+    }
+
+    pub fn stage(&self, name: &str) -> StageStatus {
+        self.handle.snapshot().stage(name).expect("a first pass").clone()
     }
 
     /// The reported position in mm.

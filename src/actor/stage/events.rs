@@ -92,12 +92,28 @@ impl StageUnit {
                 self.note("fault", format!("It could not be unlocked: {what}"));
             }
             StageEvent::Note(what) => self.note("note", what),
+            StageEvent::Ended { code, what } => {
+                self.note("fault", format!("[{code}] {what}"));
+                let cause = self.error(code, &what, Moved::Unknown);
+                self.abandon(cause, now);
+            }
+            StageEvent::Failed { code, what, position_lost } => {
+                if position_lost {
+                    self.distrust(&what);
+                }
+                self.fault(code, what.clone(), Remedy::ClearFault, now);
+                let cause = self.error(code, &what, Moved::Unknown);
+                self.abandon(cause, now);
+            }
         }
     }
 
     pub(super) fn online(&mut self, facts: StageFacts, now: Time) {
         self.note("connected", format!("{} {}", facts.identity.model, facts.identity.firmware));
         self.status.identity = Some(facts.identity.clone());
+        for (axis, source) in self.status.axes.iter_mut().zip(&facts.sources) {
+            axis.source = source.unwrap_or(axis.source);
+        }
         self.status.told = Some(Arc::new(facts.told(self.config.axes.len())));
         self.facts = facts;
         if self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Reconnect) {

@@ -10,6 +10,7 @@ mod questions;
 
 use super::link::Connector;
 use super::{Driver, Family, Made, OnLink, Open};
+use crate::config::AxisRules;
 use crate::interlocks::StageTraits;
 use crate::model::{Evidence, Source};
 
@@ -23,6 +24,11 @@ pub(super) const DRIVER: Driver = Driver {
     open: Open::Stage {
         traits: StageTraits { coordinated: true, homes_single_axes: false },
         source: Source::Counter,
+        axes: AxisRules {
+            channel: |text| codec::axis_letter(text).map(|(letter, _)| letter.to_string()),
+            channels: "\"X\", \"Y\", \"Z\", \"A\", \"B\" or \"C\"",
+            counts: None,
+        },
         engine,
     },
 };

@@ -215,6 +215,11 @@ impl Wire {
         self.link.is_some() && self.owed.is_empty() && self.sent == self.frame.len()
     }
 
+    /// Whether bytes that go past the frame have not all left.
+    pub(crate) fn is_urgent(&self) -> bool {
+        !self.urgent.is_empty()
+    }
+
     /// When to look for an answer that is awaited, at the latest at `deadline`: often at first, since most
     /// answers come at once; less so when it keeps one waiting.
     pub(crate) fn listen(&self, now: Time, asked: Time, deadline: Option<Time>) -> Time {

@@ -1,0 +1,131 @@
+//! What the rig thread takes for a driver: one front for each stage, all before the same chain.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::chain::Chain;
+use super::unit::Phase;
+use crate::config::{self, Homing};
+use crate::devices::link::Connector;
+use crate::devices::{Stage, StageEvent};
+use crate::interlocks::{Cleared, Drive, HomeDrive};
+use crate::model::{Code, LinkStatus, RigError, Time};
+
+/// The chain, and whether it failed in the middle of something.
+struct Shared {
+    chain: Chain,
+    failed: bool,
+    now: Time,
+}
+
+/// One stage of the chain.
+struct Front {
+    shared: Arc<Mutex<Shared>>,
+    index: usize,
+    /// The axes in the order in which they home.
+    order: Vec<usize>,
+}
+
+/// The stages of one link.
+pub(super) fn fronts(stages: &[&config::Stage], connector: Box<dyn Connector>) -> Vec<Box<dyn Stage>> {
+    let shared = Shared { chain: Chain::new(stages, connector), failed: false, now: Time::ZERO };
+    let shared = Arc::new(Mutex::new(shared));
+    let front = |(index, stage): (usize, &&config::Stage)| -> Box<dyn Stage> {
+        Box::new(Front { shared: shared.clone(), index, order: home_order(stage) })
+    };
+    stages.iter().enumerate().map(front).collect()
+}
+
+fn home_order(stage: &config::Stage) -> Vec<usize> {
+    match &stage.home {
+        Homing::Cycle { order, .. } => {
+            order.iter().filter_map(|name| stage.axes.iter().position(|a| a.id.axis == *name)).collect()
+        }
+        Homing::Never => (0..stage.axes.len()).collect(),
+    }
+}
+
+impl Front {
+    /// Lets the chain do something. A failure in it is a failure of every stage on it: what moves is stopped, and
+    /// whoever calls next fails too.
+    fn with<T>(&self, act: impl FnOnce(&mut Chain, usize) -> T) -> T {
+        let mut shared = self.shared.lock();
+        assert!(!shared.failed, "the driver of this chain has failed");
+        match catch_unwind(AssertUnwindSafe(|| act(&mut shared.chain, self.index))) {
+            Ok(done) => done,
+            Err(panic) => {
+                shared.failed = true;
+                let now = shared.now;
+                // Where even that fails nothing more can be done from here.
+                drop(catch_unwind(AssertUnwindSafe(|| shared.chain.last_words(now))));
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Sends what a plan asks for.
+    fn begin(&self, now: Time, plan: impl FnOnce(&mut Chain, usize) -> Result<(), RigError>) -> Result<(), RigError> {
+        self.with(|chain, i| {
+            let unit = &chain.units[i];
+            if unit.phase != Phase::Ready || unit.stopping.is_some() || !unit.orders.is_empty() || unit.motion.is_some()
+            {
+                return Err(RigError::new(Code::Busy, "The device is still busy with its last command."));
+            }
+            plan(chain, i)?;
+            chain.ask_next(now);
+            Ok(())
+        })
+    }
+}
+
+impl Stage for Front {
+    fn tick(&mut self, now: Time, out: &mut Vec<StageEvent>) -> Time {
+        self.shared.lock().now = now;
+        self.with(|chain, i| {
+            let wish = chain.tick(now);
+            out.append(&mut chain.units[i].events);
+            wish
+        })
+    }
+
+    fn poll(&mut self, _: Time) {
+        self.with(|chain, i| chain.units[i].poll_wanted = true);
+    }
+
+    fn go(&mut self, order: Cleared<'_, Drive>, now: Time) -> Result<(), RigError> {
+        self.begin(now, |chain, i| chain.units[i].plan_move(&order.obey(), now))
+    }
+
+    fn home(&mut self, order: Cleared<'_, HomeDrive>, now: Time) -> Result<(), RigError> {
+        let sequence = self.order.clone();
+        self.begin(now, |chain, i| chain.units[i].plan_home(&order.obey(), &sequence, now))
+    }
+
+    fn stop(&mut self, now: Time) -> bool {
+        self.with(|chain, i| chain.stop(i, "stop", now))
+    }
+
+    fn halt(&mut self, now: Time) -> bool {
+        self.with(|chain, i| {
+            let lost = StageEvent::PositionLost { what: "it was stopped without slowing down (estop)".into() };
+            if chain.units[i].may_move() {
+                chain.units[i].tell(lost);
+            }
+            chain.stop(i, "estop", now)
+        })
+    }
+
+    fn recover(&mut self, now: Time) {
+        self.with(|chain, i| chain.recover(i, now));
+    }
+
+    fn link(&self) -> LinkStatus {
+        self.with(|chain, _| chain.wire.status.clone())
+    }
+
+    fn close(&mut self) {
+        self.with(|chain, _| chain.wire.close());
+    }
+}
