@@ -129,3 +129,73 @@ impl Stage for Front {
         self.with(|chain, _| chain.wire.close());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::devices::link::{Link, memory::Far};
+
+    /// A link that fails the driver when it is told to.
+    struct Trap {
+        link: Box<dyn Link>,
+        armed: Arc<AtomicBool>,
+    }
+
+    impl Link for Trap {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            assert!(!self.armed.load(Ordering::Relaxed), "a fault of the program");
+            self.link.read(buf)
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.link.write(bytes)
+        }
+
+        fn unsent(&self) -> usize {
+            self.link.unsent()
+        }
+    }
+
+    struct Setter(Box<dyn Connector>, Arc<AtomicBool>);
+
+    impl Connector for Setter {
+        fn begin(&mut self, now: Time) {
+            self.0.begin(now);
+        }
+
+        fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+            let armed = self.1.clone();
+            self.0.outcome().map(|link| link.map(|link| -> Box<dyn Link> { Box::new(Trap { link, armed }) }))
+        }
+
+        fn place(&self) -> String {
+            self.0.place()
+        }
+    }
+
+    #[test]
+    fn a_failure_in_the_chain_fails_every_stage_on_it_and_stops_what_moves() {
+        let text = include_str!("../../../rigs/zaber-chain.toml");
+        let rig = config::parse(text, Path::new("chain.toml"), &crate::devices::known()).unwrap();
+        let (far, armed) = (Far::default(), Arc::new(AtomicBool::new(false)));
+        let connector = Box::new(Setter(far.connector("memory"), armed.clone()));
+        let mut stages = fronts(&rig.stages.iter().collect::<Vec<_>>(), connector);
+        let mut events = Vec::new();
+        for stage in &mut stages {
+            stage.tick(Time::ZERO, &mut events);
+        }
+        far.take();
+        armed.store(true, Ordering::Relaxed);
+        let mut tick = |i: usize| catch_unwind(AssertUnwindSafe(|| stages[i].tick(Time::ZERO, &mut events)));
+        assert!(tick(0).is_err());
+        let sent = String::from_utf8(far.take()).unwrap();
+        assert!(sent.contains("/0 0 99 stop:"), "{sent:?}");
+        armed.store(false, Ordering::Relaxed);
+        assert!(tick(1).is_err(), "never half alive");
+        assert!(tick(0).is_err());
+    }
+}
