@@ -1,5 +1,6 @@
 //! The program as a host starts it: whole binary, real pipes, real time; where something moves, over a real
 //! pseudo-terminal.
+#![allow(clippy::disallowed_methods, reason = "other processes move in real time here")]
 
 mod process;
 

@@ -167,7 +167,7 @@ mod tests {
             self.0.begin(now);
         }
 
-        fn outcome(&mut self) -> Option<Result<Box<dyn Link>, String>> {
+        fn outcome(&mut self) -> Option<crate::devices::link::Opened> {
             let armed = self.1.clone();
             self.0.outcome().map(|link| link.map(|link| -> Box<dyn Link> { Box::new(Trap { link, armed }) }))
         }
