@@ -10,7 +10,7 @@ use super::serve::{at_rest, live, runtime};
 use crate::actor::{self, Entry, Journal, RigHandle, Ticket};
 use crate::config::Rig;
 use crate::devices;
-use crate::model::{Activity, Caller, Code, Epoch, Event, Name, Report, RigError, Snapshot, StopBy, Way};
+use crate::model::{Activity, Caller, Code, Epoch, Event, Name, Report, RigError, Snapshot, StageStatus, StopBy, Way};
 use crate::plans::Plan;
 use crate::store::{EventLog, PersonStop, Store};
 
@@ -54,15 +54,15 @@ impl Session {
     }
 
     /// Opens a rig to look at: its devices are identified and read, and nothing can move, because its audit log takes no
-    /// line.
+    /// line. Stages that a person has `stopped` are shown so.
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub(super) fn look(rig: Rig) -> Result<Session, RigError> {
+    pub(super) fn look(rig: Rig, stopped: PersonStop) -> Result<Session, RigError> {
         let runtime = threads()?;
         let rig = Arc::new(rig);
         let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
-        let (handle, _thread) = actor::spawn(&rig, devices, Box::new(Closed), PersonStop::in_memory(), Epoch(0))
+        let (handle, _thread) = actor::spawn(&rig, devices, Box::new(Closed), stopped, Epoch(0))
             .map_err(|e| RigError::new(Code::Internal, format!("The rig thread could not be started: {e}.")))?;
         Ok(Session { runtime, handle, events: None, caller: person() })
     }
@@ -137,6 +137,12 @@ impl Session {
         self.runtime.shutdown_background();
         still
     }
+}
+
+/// Why a stage that was not identified wasn't.
+pub(super) fn why_not(stage: &StageStatus) -> String {
+    let fault = stage.fault.as_ref().map(|f| f.what.clone());
+    fault.or_else(|| stage.link.last_error.clone()).unwrap_or_else(|| "It was not identified in time.".into())
 }
 
 fn threads() -> Result<Runtime, RigError> {

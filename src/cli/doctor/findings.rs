@@ -5,10 +5,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::super::host::Access;
+use super::super::session::why_not;
 use super::facts::{Host, PortFacts};
 use crate::config::{Axis, Homing, Rig, Stage};
 use crate::devices;
-use crate::model::{AxisStatus, Code, Fault, LinkStatus, Name, Snapshot, StageStatus, StopBy, Told, ToldAxis};
+use crate::model::{AxisStatus, Code, Fault, LinkStatus, Name, Remedy, Snapshot, StageStatus, StopBy, Told, ToldAxis};
 use crate::units::{Span, plain};
 
 /// Free space below which pictures and the audit log are in danger.
@@ -73,6 +74,11 @@ pub(super) fn all(rig: &Rig, state: &Snapshot, host: &Host) -> Vec<Finding> {
         match &status.fault {
             Some(fault) if status.identity.is_none() || !status.link.open => {
                 out.extend(unreachable(rig, host, &stage.id, &stage.link, &stage.driver, fault, &status.link));
+            }
+            None if !status.link.open => {
+                let what = why_not(status);
+                let fault = Fault { code: Code::NotConnected, what, at: state.at, remedy: Remedy::Reconnect };
+                out.extend(unreachable(rig, host, &stage.id, &stage.link, &stage.driver, &fault, &status.link));
             }
             _ if status.identity.is_none() => {
                 let what = format!("{} is open, but the device was not identified in time.", status.link.port);

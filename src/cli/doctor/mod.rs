@@ -6,7 +6,7 @@ mod facts;
 mod findings;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -14,8 +14,9 @@ use serde_json::json;
 
 use super::session::{IDENTIFY, Session};
 use super::{colours, fail, say};
-use crate::config;
+use crate::config::{self, Rig};
 use crate::devices;
+use crate::store::{PersonStop, Store};
 use findings::{Finding, Level};
 
 /// Say what is wrong with a rig, and what to do about it. Moves nothing.
@@ -48,6 +49,12 @@ pub(super) struct DoctorArgs {
     data_dir: Option<PathBuf>,
 }
 
+/// A person's stop that is in force; where its file can't be had, the data folder is what is wrong.
+fn stopped(rig: &Rig, data_dir: Option<&Path>) -> PersonStop {
+    let kept = Store::open(rig, data_dir).and_then(|store| PersonStop::open(store.data_dir()));
+    kept.unwrap_or_else(|_| PersonStop::in_memory())
+}
+
 pub(super) fn run(args: &DoctorArgs) -> ExitCode {
     let path = match config::find(args.rig.as_deref()) {
         Ok(path) => path,
@@ -67,11 +74,19 @@ pub(super) fn run(args: &DoctorArgs) -> ExitCode {
     };
     // Who uses a port is asked before we do.
     let mut host = facts::Host::of(&rig);
-    let session = match Session::look(rig.clone()) {
+    let stopped = stopped(&rig, args.data_dir.as_deref());
+    let session = match Session::look(rig.clone(), stopped) {
         Ok(session) => session,
         Err(error) => return fail(&error.to_string()),
     };
-    let state = session.identified(IDENTIFY);
+    let state = session.until(IDENTIFY, |state| {
+        // Who has the port is known already: whether it is let go in time is not waited for.
+        let stages = state
+            .stages
+            .iter()
+            .all(|s| s.fault.is_some() || s.read_at.is_some() || (!s.link.open && s.link.last_error.is_some()));
+        stages && state.cameras.iter().all(|c| c.fault.is_some() || c.ready)
+    });
     let tools = examples::of(&session, args.data_dir.as_deref(), args.examples, &mut host);
     let _ = session.close();
     host.listen(&rig, &state);

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::super::session::{IDENTIFY, Session};
+use super::super::session::{IDENTIFY, Session, why_not};
 use crate::config::{self, Rig};
 use crate::devices;
 use crate::model::{Identity, Name, ToldAxis, Trust};
+use crate::store::PersonStop;
 use crate::units::{Position, Span, Unit, plain};
 
 /// A kind of controller that is looked for.
@@ -150,12 +151,12 @@ enum Answer {
 }
 
 fn once(probe: &Probe, place: &Place, baud: u32) -> Result<Answer, String> {
-    let session = Session::look(bare(probe, place, baud)?).map_err(|e| e.to_string())?;
+    let session = Session::look(bare(probe, place, baud)?, PersonStop::in_memory()).map_err(|e| e.to_string())?;
     let state = session.identified(IDENTIFY);
     let _ = session.close();
     let Some(stage) = state.stage(STAGE) else { return Err("the rig thread ended".into()) };
     let Some(identity) = &stage.identity else {
-        let what = stage.fault.as_ref().map_or("It was not identified in time.".to_owned(), |f| f.what.clone());
+        let what = why_not(stage);
         return Ok(if stage.link.open { Answer::Silent(what) } else { Answer::NoPort(what) });
     };
     let told = stage.told.as_deref().cloned().unwrap_or_default();

@@ -14,7 +14,7 @@ use clap::Args;
 use crossterm::event::{self, Event, KeyEventKind};
 
 use super::serve::signal;
-use super::session::{IDENTIFY, Session};
+use super::session::{IDENTIFY, Session, why_not};
 use super::{colours, fail, say};
 use crate::actor::Ticket;
 use crate::config::{self, Rig};
@@ -108,7 +108,7 @@ fn drive(session: &Session, stage: &Name) -> Result<(), String> {
     let state = session.identified(IDENTIFY);
     let status = state.stage(stage.as_str()).ok_or("the rig thread ended")?;
     if status.identity.is_none() {
-        let why = status.fault.as_ref().map_or("it was not identified in time", |f| f.what.as_str());
+        let why = why_not(status);
         return Err(format!("{stage} can't be moved: {why} `steadyhand doctor` looks for the cause"));
     }
     let config = session.handle().rig().stage(stage.as_str()).ok_or("the stage is gone")?.clone();
