@@ -33,7 +33,11 @@ impl Drop for Desk {
 
 impl Desk {
     fn new() -> Desk {
-        let bench = Running::start(Bench::microscope(1), Options::default()).expect("a bench");
+        Desk::with(Bench::microscope(1))
+    }
+
+    fn with(bench: Bench) -> Desk {
+        let bench = Running::start(bench, Options::default()).expect("a bench");
         let port = bench.paths().into_iter().find(|(device, _)| device == "scope").expect("a port").1;
         Desk { bench: Some(bench), port, home: tempfile::tempdir().expect("a folder") }
     }
@@ -345,4 +349,36 @@ fn a_person_finds_ends_and_direction_by_hand() {
     let text = fs::read_to_string(desk.folder().join("by-hand.toml")).expect("written");
     assert!(text.contains("sign = -1") && text.contains("travel = [0.5, 75.0]"), "{text}");
     desk.good(&["check", "by-hand.toml"]);
+}
+
+#[test]
+fn a_person_teaches_the_ends_of_a_stage_that_has_no_switches() {
+    let file = hw_sim::MICROSCOPE_TOML.replace("\"$22\" = 1", "\"$22\" = 0").replace("\"$20\" = 1", "\"$20\" = 0");
+    let desk = Desk::with(Bench::from_toml(&file).expect("a bench"));
+    let args = ["init", "--port", &desk.port, "--axis", "x,unit=mm,sign=1,speed=5,tolerance=0.05,holds-unpowered=yes"];
+    let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
+    terminal.type_until("", "The rig's name");
+    terminal.type_until("taught\n", "Move them");
+    terminal.type_until("yes\n", "x at 0, to one end");
+    terminal.type_until("-20\n", "one step is at most 10");
+    terminal.type_until("-5\n", "x at -5, to one end");
+    terminal.type_until("\n", "to the other end");
+    terminal.type_until("step 4\n", "step 4:");
+    terminal.type_until("+\n", "x at -1, to the other end");
+    terminal.type_until("+\n", "x at 3, to the other end");
+    for next in ["sample and optics", "In which order"] {
+        terminal.type_until("\n", next);
+    }
+    assert!(terminal.seen.lock().contains("[never]"), "{}", terminal.seen.lock());
+    for next in ["When a client goes", "Write rig.toml", "Wrote rig.toml"] {
+        terminal.type_until("\n", next);
+    }
+    assert!(terminal.ends().success());
+    let text = fs::read_to_string(desk.folder().join("rig.toml")).expect("written");
+    for part in ["home = \"never\"", "trust = \"assumed\"", "origin = 5.0", "travel = [0.0, 8.0]  # found by hand"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    desk.good(&["check"]);
+    let log = desk.folder().join(".local/share/steadyhand/init/audit");
+    assert!(fs::read_dir(log).expect("the steps are in an audit log").count() > 0);
 }

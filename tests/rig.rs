@@ -8,7 +8,8 @@ use hw_sim::Fault;
 use steadyhand::actor::Ticket;
 use steadyhand::model::Report;
 use steadyhand::model::{Activity, Code, Moved, Trust};
-use support::Lab;
+use support::scripted::Scripted;
+use support::{Lab, stage_only};
 
 /// Begins a move and waits until the carriage is really under way.
 fn moving(lab: &mut Lab, targets: &[(&str, f64)]) -> Ticket<Report> {
@@ -361,4 +362,35 @@ fn orders_that_come_before_the_devices_are_identified_wait_for_them() {
     let asked = lab.now();
     assert_eq!(lab.home().unwrap_err().code, Code::NotConnected);
     assert!(lab.now() - asked < Duration::from_secs(6), "{:?}", lab.now() - asked);
+}
+
+#[test]
+fn a_controllers_own_limits_are_published_with_the_stage() {
+    let mut lab = Lab::demo(1);
+    lab.online();
+    let told = lab.scope().told.expect("it tells");
+    assert_eq!((told.homes, told.powered_at_rest), (Some(true), Some(true)));
+    let x = &told.axes[0];
+    assert_eq!((x.range, x.home), (Some([-75.0, 0.0]), Some(-1.0)), "zero at the homed end, one pull-off away");
+    assert_eq!(x.travel.map(|t| t.in_base()), Some(75.0));
+    assert_eq!(x.step.map(|s| s.in_base()), Some(1.0 / 400.0));
+    let home = lab.home();
+    home.expect("homing");
+    assert_eq!(lab.reads("x"), 74.0, "where it said that homing leaves it");
+
+    let settings =
+        "$1=25\r\n$13=0\r\n$22=1\r\n$23=1\r\n$27=2.000\r\n$130=60.000\r\n$131=40.000\r\n$132=4.000\r\nok\r\n";
+    let told = |settings: &str| {
+        let mut s = Scripted::grbl(&stage_only(), [0.0; 3]);
+        s.on("$$", settings);
+        s.online();
+        s.scope().told.expect("it tells")
+    };
+    let there = told(settings);
+    assert_eq!((there.axes[0].range, there.axes[0].home), (Some([-60.0, 0.0]), Some(-58.0)), "$23: homed downwards");
+    assert_eq!((there.axes[1].home, there.powered_at_rest), (Some(-2.0), Some(false)));
+    let off = told(&settings.replace("$22=1", "$22=0"));
+    assert_eq!((off.homes, off.axes[0].range), (Some(false), None), "without homing no count is a place");
+    let silent = told("$13=0\r\nok\r\n");
+    assert_eq!((silent.homes, silent.axes[0].travel), (None, None), "what it doesn't tell is not guessed");
 }

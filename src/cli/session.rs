@@ -118,6 +118,18 @@ impl Session {
         self.answer(self.handle.recover(&self.caller, device)?)
     }
 
+    /// Releases whatever keeps a stage from moving; a person's stop too, since a person asks.
+    ///
+    /// # Errors
+    /// Why it can't be released.
+    pub(super) fn release(&self, stage: &Name) -> Result<(), RigError> {
+        let stopped = self.handle.snapshot().stage(stage.as_str()).and_then(|s| s.stopped_by);
+        if stopped == Some(StopBy::Person) {
+            self.answer(self.handle.resume(&self.caller, Some(stage))?)?;
+        }
+        self.recover(stage)
+    }
+
     fn answer<T>(&self, mut ticket: Ticket<T>) -> Result<T, RigError> {
         self.runtime.block_on(ticket.wait())
     }

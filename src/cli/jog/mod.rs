@@ -140,7 +140,7 @@ fn drive(session: &Session, stage: &Name) -> Result<(), String> {
             Action::Quit => return Ok(()),
             // The person who stops here releases it here: it is no stop against everybody.
             Action::Stop => session.handle().stop(None, StopBy::Program),
-            Action::Release => hand.told(session.recover(stage).err().map(|e| e.what)),
+            Action::Release => hand.told(session.release(stage).err().map(|e| e.what)),
             Action::Home => {
                 let home = Home { stage: stage.clone(), axes: Vec::new() };
                 begin(session, &mut hand, &mut running, Sequence::home(format!("home {stage}, by hand"), home));
