@@ -443,6 +443,18 @@ fn a_failed_homing_is_no_reference() {
 }
 
 #[test]
+fn a_homing_that_is_not_answered_is_stopped() {
+    let mut c = Chain::new();
+    c.online();
+    c.instead("2 1 home", Instead::Nothing, 1);
+    let since = c.s.now();
+    let e = c.home("scope").unwrap_err();
+    assert_eq!(e.code, Code::NotResponding, "{e}");
+    assert_eq!((c.count(since, "2 1 home"), c.count(since, "2 1 stop")), (1, 1));
+    assert_eq!(trust(&c, "scope", "y"), Trust::Unknown);
+}
+
+#[test]
 fn an_unplugged_chain_comes_back_without_trust_and_what_moved_is_stopped_first() {
     let mut c = Chain::homed();
     c.devices.lock().takes = Duration::from_secs(10);

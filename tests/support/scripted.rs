@@ -27,6 +27,9 @@ struct Rule {
 /// What a peer says to a line, and how long after it.
 pub type Answers = Vec<(Duration, Vec<u8>)>;
 
+/// Answers a line that it hears at that time.
+pub type Peer = Box<dyn FnMut(Duration, &[u8]) -> Answers>;
+
 pub struct Scripted {
     pub handle: RigHandle,
     pub worker: Worker,
@@ -37,7 +40,7 @@ pub struct Scripted {
     /// Hears everything and says nothing.
     pub mute: bool,
     /// Answers lines for which no rule stands.
-    pub peer: Option<Box<dyn FnMut(Duration, &[u8]) -> Answers>>,
+    pub peer: Option<Peer>,
     caller: Caller,
     rules: Vec<Rule>,
     line: Vec<u8>,

@@ -220,11 +220,8 @@ impl Unit {
                 self.clearing = None;
                 self.tell(StageEvent::NotRecovered { what });
             }
-            (Step::Home, _) => {
-                self.stop_owed = true;
-                self.tell(StageEvent::HomingFailed { what });
-            }
-            (Step::Move(_), _) => self.tell(StageEvent::Unanswered { what }),
+            // It may be moving: what is told now leads to a stop.
+            (Step::Move(_) | Step::Home, _) => self.tell(StageEvent::Unanswered { what }),
         }
     }
 
