@@ -331,11 +331,12 @@ fn a_person_finds_ends_and_direction_by_hand() {
     terminal.type_until(&line(""), "Which axes");
     terminal.type_until(&line("x"), "Move them");
     terminal.type_until(&line("yes"), "Home first?");
-    terminal.type_until(&line("yes"), "its unit");
+    terminal.type_until(&line("no"), "its unit");
     terminal.type_until(&line(""), "move it to see");
     terminal.type_until(&line("yes"), "by how much");
-    // At the upper end, so that only down is free. It goes down, and that shall be positive.
-    terminal.type_until(&line("-2"), "Which way did it go");
+    // It is locked until somebody says so. It goes down, and that shall be positive.
+    terminal.type_until(&line("-2"), "Release it, and try again");
+    terminal.type_until(&line("yes"), "Which way did it go");
     terminal.type_until(&line("+"), "How far by the ruler");
     terminal.type_until(&line("4"), "Go on all the same");
     terminal.type_until(&line("yes"), "how fast");

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 /// A running program.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux tells of programs"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
     /// Its number.
@@ -44,6 +45,7 @@ pub(super) enum Access {
     /// It may, as far as the system tells.
     Granted,
     /// It may not; the group that may, where there is one.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only Unix has such permissions"))]
     Denied {
         /// The port's group.
         group: Option<String>,

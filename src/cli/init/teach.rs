@@ -57,15 +57,22 @@ impl Hand {
         self.session.handle().snapshot().stage(STAGE).cloned()
     }
 
-    /// One step. A controller that is locked is unlocked first.
-    fn step(&self, axis: &str, way: f64) -> Result<(), String> {
-        match self.try_step(axis, way) {
-            Err(e) if matches!(e.code, Code::Faulted | Code::Alarm | Code::Stopped) => {
-                self.session.recover(&Name::new(STAGE)).map_err(|e| e.what)?;
-                self.try_step(axis, way).map_err(|e| e.what)
-            }
-            other => other.map_err(|e| e.what),
+    /// One step. A controller that is locked, or has a fault, is released first, if the person says so.
+    fn step(&self, person: &mut dyn Person, axis: &str, way: f64) -> Result<(), String> {
+        let refused = match self.try_step(axis, way) {
+            Ok(()) => return Ok(()),
+            Err(e) => e,
+        };
+        let held = matches!(refused.code, Code::Faulted | Code::Alarm | Code::Stopped | Code::ControllerRefused);
+        if !held {
+            return Err(refused.what);
         }
+        person.say(&format!("  {}", refused.what));
+        if !yes(person, "  Release it, and try again", true)? {
+            return Err("the step was not made".into());
+        }
+        self.session.recover(&Name::new(STAGE)).map_err(|e| e.what)?;
+        self.try_step(axis, way).map_err(|e| e.what)
     }
 
     fn try_step(&self, axis: &str, way: f64) -> Result<(), RigError> {
@@ -99,7 +106,7 @@ impl Hand {
             };
             match typed(&line, step) {
                 Ok(Typed::Way(way)) => {
-                    if let Err(error) = self.step(axis.name, way) {
+                    if let Err(error) = self.step(person, axis.name, way) {
                         person.say(&format!("  {error}"));
                     }
                 }
@@ -127,7 +134,7 @@ impl Hand {
             let way = number(t)?;
             if way != 0.0 && way.abs() <= LONGEST { Ok(way) } else { Err(format!("at most {LONGEST}, and not 0")) }
         })?;
-        self.step(axis.name, way)?;
+        self.step(person, axis.name, way)?;
         let seen = ask(
             person,
             "Which way did it go: + if that way shall be positive, - if it shall be negative",
