@@ -8,7 +8,7 @@ use std::thread;
 
 use clap::{Args, Parser, Subcommand};
 use hw_sim::serve::{Options, Running};
-use hw_sim::{Bench, MICROSCOPE_TOML};
+use hw_sim::{Bench, MICROSCOPE_TOML, ZABER_TOML};
 use serde_json::{Value, json};
 
 /// A simulated lab bench: stages and cameras that speak their protocols byte for byte.
@@ -28,6 +28,8 @@ enum Command {
     Serve(Serve),
     /// Print the bench file of the demonstration microscope
     Microscope,
+    /// Print the bench file of a GRBL stage with a camera and a chain of Zaber devices
+    Zaber,
 }
 
 #[derive(Args)]
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve(args),
         Command::Microscope => say_text(MICROSCOPE_TOML),
+        Command::Zaber => say_text(ZABER_TOML),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

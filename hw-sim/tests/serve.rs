@@ -65,6 +65,26 @@ fn an_unplugged_camera_hangs_up_and_comes_back() {
 }
 
 #[test]
+fn a_chain_answers_over_tcp() {
+    let toml =
+        hw_sim::ZABER_TOML.replace("port = \"serial\"", "port = \"tcp\"").replace("boot_ms = 500", "boot_ms = 1");
+    let running = Running::start(Bench::from_toml(&toml).expect("the bench"), Options::default()).expect("it starts");
+    let path = path(&running, "chain");
+    let mut chain = BufReader::new(TcpStream::connect(path.trim_start_matches("tcp://")).expect("the chain"));
+    chain.get_ref().set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    // The chain is deaf while it boots.
+    while running.with_bench(|b| b.state("chain") == "boot") {
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    chain.get_mut().write_all(b"/get deviceid\n").expect("written");
+    for expected in ["@01 0 OK IDLE WR 50081\r\n", "@02 0 OK IDLE WR 30222\r\n"] {
+        let mut line = String::new();
+        chain.read_line(&mut line).expect("a reply");
+        assert_eq!(line, expected);
+    }
+}
+
+#[test]
 fn the_control_socket_answers_in_json() {
     let running = start(Options::default());
     let stream = TcpStream::connect(running.control_addr()).expect("the control socket");

@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use hw_sim::Fault;
 use support::near;
 use support::zaber::Chain;
@@ -396,7 +394,7 @@ fn the_same_seed_brings_the_same_bytes_however_time_is_cut() {
         c.send(b"/home\n");
         let mut said = String::new();
         for i in 0..(12_000 / step) {
-            if i * step % 600 == 0 {
+            if (i * step).is_multiple_of(600) {
                 c.send(b"/get pos\n");
             }
             said += &c.pass(step);
