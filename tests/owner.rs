@@ -244,6 +244,11 @@ fn a_person_stops_a_move_from_any_shell_and_sees_how_everything_stands() {
     let cleared = owner.call("clear_fault", json!({"device": "scope"}));
     assert_eq!(cleared["isError"], true, "a person's stop is not a model's to release");
 
+    let released = shell(folder.path(), &["resume"]);
+    assert!(released.status.success() && words(&released).contains("Released scope"), "{}", words(&released));
+    assert_ne!(owner.call("get_state", json!({}))["structuredContent"]["stages"][0]["stopped_by"], "person");
+    assert!(words(&shell(folder.path(), &["stop"])).contains("steadyhand resume"), "it says who releases it");
+
     let status = shell(folder.path(), &["status", "--json"]);
     let status: Value = serde_json::from_slice(&status.stdout).expect("JSON");
     assert_eq!(status[0]["owner_pid"], owner.child.id());
@@ -365,6 +370,57 @@ fn a_flood_of_silent_connections_and_garbage_keep_no_stop_out() {
     }
     assert!(answers[..3].iter().all(|a| a.contains("[invalid_argument]")), "{answers:?}");
     assert!(shell(folder.path(), &["status"]).status.success(), "it still answers");
+}
+
+#[test]
+fn a_person_lends_a_port_takes_it_back_and_declares_a_position() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = bench(folder.path());
+    let mut owner = serve(folder.path());
+    home(&mut owner);
+    let lent = shell(folder.path(), &["release", "scope"]);
+    assert!(lent.status.success() && words(&lent).contains("Lent: scope"), "{}", words(&lent));
+    assert_eq!(facts(&owner.call("get_state", json!({})))["stages"][0]["activity"], "released");
+    let back = shell(folder.path(), &["reclaim", "scope"]);
+    assert!(back.status.success(), "{}", words(&back));
+    until("it is there", || facts(&owner.call("get_state", json!({})))["stages"][0]["activity"] == "idle");
+    let declared = shell(folder.path(), &["reference", "x", "12.5"]);
+    assert!(
+        declared.status.success() && words(&declared).contains("scope.x stands at 12.5 mm"),
+        "{}",
+        words(&declared)
+    );
+    let state = owner.call("get_state", json!({}));
+    let x = &facts(&state)["stages"][0]["axes"]["x"];
+    assert_eq!((&x["position"], &x["trust"]), (&json!(12.5), &json!("assumed")), "{state}");
+    for (words_of, part) in [
+        (&["reference", "q", "1"][..], "This rig has no scope.q"),
+        (&["reference", "x", "1", "--unit", "deg"], "no unit of scope.x"),
+        (&["release", "nothing"], "nothing"),
+    ] {
+        let refused = shell(folder.path(), words_of);
+        assert!(refused.status.code() == Some(1) && words(&refused).contains(part), "{}", words(&refused));
+    }
+}
+
+#[test]
+fn a_job_that_may_outlive_its_client_keeps_the_owner_until_it_ends() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = bench(folder.path());
+    let file = folder.path().join("rig.toml");
+    let rig = fs::read_to_string(&file).expect("read");
+    assert!(!rig.contains("[calls]"));
+    fs::write(&file, rig + "\n[calls]\non_client_lost = \"continue\"\n").expect("written");
+    let mut owner = serve(folder.path());
+    home(&mut owner);
+    let to = x(&bench) - 12.0;
+    let begun = owner.call("move_to", json!({"stage": "scope", "targets": {"x": to}, "unit": "mm", "wait_s": 0}));
+    assert_eq!(facts(&begun)["status"], "running", "{begun}");
+    drop(owner.input.take());
+    until("the job is alone", || words(&shell(folder.path(), &["status"])).contains("no client"));
+    assert!(owner.child.try_wait().expect("status").is_none(), "it serves on, without a client");
+    assert_eq!(owner.end(Duration::from_secs(20)).1, Some(0));
+    assert!((x(&bench) - to).abs() < 0.01, "the job went on to its end: {}", x(&bench));
 }
 
 /// The runtime of the protocol's side hangs as a whole; the stop goes through all the same.

@@ -12,6 +12,7 @@ mod jog;
 mod logs;
 mod man;
 mod owners;
+mod person;
 mod ports;
 mod relay;
 mod serve;
@@ -55,6 +56,10 @@ enum Command {
     Stop(stop::StopArgs),
     Status(status::StatusArgs),
     Jobs(status::JobsArgs),
+    Resume(person::ResumeArgs),
+    Release(person::ReleaseArgs),
+    Reclaim(person::ReclaimArgs),
+    Reference(person::ReferenceArgs),
     Call(call::CallArgs),
 }
 
@@ -76,6 +81,10 @@ pub fn run() -> ExitCode {
         Command::Stop(args) => stop::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Jobs(args) => status::jobs(&args),
+        Command::Resume(args) => person::resume(args),
+        Command::Release(args) => person::release(args),
+        Command::Reclaim(args) => person::reclaim(args),
+        Command::Reference(args) => person::reference(args),
         Command::Call(args) => call::run(&args),
     }
 }

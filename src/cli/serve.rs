@@ -222,6 +222,7 @@ impl Running {
         };
         match open() {
             Ok(sessions) => {
+                handle.person_can_stop(true);
                 tokio::spawn(sessions.serve(self.face.clone(), self.ending.clone()));
                 let follow = identities(handle.clone(), self.face.clone(), ownership.clone(), about);
                 let ending = self.ending.clone();
@@ -277,11 +278,13 @@ impl Running {
         stdio::serve(seated.face.clone(), reader, writer, control).await;
     }
 
-    /// Serves on until the last client is gone, then ends everything, and tells how.
+    /// Serves on until the last client is gone and the last job has ended that goes on without one; then ends everything,
+    /// and tells how.
     pub(super) async fn finish(&self) -> Exit {
-        match self.face.clients() {
-            0 => {}
-            others => tracing::info!("this process's own client is gone; it serves on for {others} of other processes"),
+        let others = self.face.clients();
+        let orphans = self.handle().map_or(0, |handle| handle.orphans().len());
+        if others + orphans > 0 {
+            tracing::info!("this process's client is gone; it serves on: {others} other clients, {orphans} jobs");
         }
         self.ending.token().run_until_cancelled(self.face.abandoned()).await;
         self.ending.begin("no client is left");

@@ -10,6 +10,7 @@ use super::serve::{at_rest, live, runtime};
 use crate::actor::{self, Entry, Journal, RigHandle, Ticket};
 use crate::config::Rig;
 use crate::devices;
+use crate::gateway::local::{Ownership, Place};
 use crate::model::{Activity, Caller, Code, Epoch, Event, Name, Report, RigError, Snapshot, StageStatus, StopBy, Way};
 use crate::plans::Plan;
 use crate::store::{EventLog, PersonStop, Store};
@@ -23,6 +24,8 @@ pub(super) struct Session {
     handle: RigHandle,
     events: Option<Arc<EventLog>>,
     caller: Caller,
+    /// Nobody else opens this rig meanwhile.
+    _ownership: Option<Ownership>,
 }
 
 /// An audit log that takes no line: nothing can move.
@@ -38,19 +41,37 @@ impl Journal for Closed {
     }
 }
 
+/// The right to this rig's ports, where it has a file that a server could have, too.
+fn own(rig: &Rig) -> Result<Option<Ownership>, RigError> {
+    let Some(place) = rig.file.as_deref().filter(|f| f.exists()).and_then(|f| Place::of_rig(f).ok()) else {
+        return Ok(None);
+    };
+    match place.try_own() {
+        Ok(None) => {
+            let who = place.about_owner().map_or_else(|| "a server".to_owned(), |a| format!("process {}", a.pid));
+            let what = format!(
+                "The rig belongs to {who}, which serves it (steadyhand status shows it). End its clients, and try again."
+            );
+            Err(RigError::new(Code::Busy, what))
+        }
+        owned => Ok(owned.ok().flatten()),
+    }
+}
+
 impl Session {
     /// Opens a rig on which motion is possible; each is written into the rig's audit log first.
     ///
     /// # Errors
-    /// When the data folder can't be used, or the system gives no threads.
+    /// `busy` when a server has the rig; else when the data folder can't be used, or the system gives no threads.
     pub(super) fn open(rig: Rig, data_dir: Option<&Path>) -> Result<Session, RigError> {
+        let ownership = own(&rig)?;
         let runtime = threads()?;
         let store = Store::open(&rig, data_dir)?;
         let live = {
             let _inside = runtime.enter();
             live(rig, store)?
         };
-        Ok(Session { runtime, handle: live.handle, events: Some(live.events), caller: person() })
+        Ok(Session { runtime, handle: live.handle, events: Some(live.events), caller: person(), _ownership: ownership })
     }
 
     /// Opens a rig to look at: its devices are identified and read, and nothing can move, because its audit log takes no
@@ -64,7 +85,7 @@ impl Session {
         let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
         let (handle, _thread) = actor::spawn(&rig, devices, Box::new(Closed), stopped, Epoch(0))
             .map_err(|e| RigError::new(Code::Internal, format!("The rig thread could not be started: {e}.")))?;
-        Ok(Session { runtime, handle, events: None, caller: person() })
+        Ok(Session { runtime, handle, events: None, caller: person(), _ownership: None })
     }
 
     pub(super) fn handle(&self) -> &RigHandle {

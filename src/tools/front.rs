@@ -1,7 +1,11 @@
 //! What comes past the protocol: a person's stop, status and jobs over the local socket, and the end of a session.
 //! Nothing here needs a runtime.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use rmcp::model::CallToolResult;
 use serde::{Deserialize, Serialize};
@@ -12,7 +16,10 @@ use super::call::{Live, RigPart};
 use super::face::Face;
 use super::{readiness, state, stopping, words};
 use crate::access;
-use crate::model::{Code, JobId, JobState, JobStatus, Moved, Name, RigError, Snapshot, StopBy, Way};
+use crate::actor::{RigHandle, Ticket};
+use crate::config::OnClientLost;
+use crate::model::{AxisId, Caller, Code, JobState, JobStatus, Moved, Name, RigError, Snapshot, StopBy, Way};
+use crate::units::{Position, Unit, plain};
 
 /// An answer to a person or to another process: complete as text, and the same facts as an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -163,11 +170,6 @@ impl Face {
         self.0.seats.clients()
     }
 
-    /// Waits until no client is served.
-    pub async fn abandoned(&self) {
-        self.0.seats.empty().await;
-    }
-
     /// What the devices have said they are, by device; those that have not answered yet are missing.
     pub fn identities(&self) -> BTreeMap<String, String> {
         let RigPart::Live(live) = &self.0.rig else { return BTreeMap::new() };
@@ -178,36 +180,144 @@ impl Face {
         known.map(|(device, i)| (device, [&*i.model, &*i.firmware, &*i.serial].join(" ").trim().to_owned())).collect()
     }
 
-    /// Stops what this session's calls began, because its client is gone: the calls that it still waited for, and the
-    /// jobs that it was given a number for, but for those of a person's single commands, whose client goes at once.
-    /// When nobody else is served, everything is stopped, at once and past the queue.
+    /// Sees to what this session began, because its client is gone: calls that it still waited for stop, and its jobs
+    /// do what the rig file says. When nobody else is served and nothing may go on, everything is stopped at once. A job
+    /// that a person began by a single command goes on in any case: that client always goes at once.
     pub fn client_is_gone(&self) {
         let RigPart::Live(live) = &self.0.rig else { return };
-        let seat = &self.0.seat;
+        let (handle, seat) = (&live.handle, &self.0.seat);
+        let continues = handle.rig().calls.on_client_lost == OnClientLost::Continue;
         let command = seat.way == Way::Cli;
-        if !command && self.clients() <= 1 {
-            return live.handle.stop(None, StopBy::Program);
+        if continues || (!command && self.clients() > 1) {
+            return handle.client_lost(&seat.id);
         }
-        let mut ours: BTreeSet<JobId> = seat.awaited().into_iter().collect();
         if !command {
-            ours.extend(running(&live.handle.snapshot()).filter(|j| j.caller.id == seat.id).map(|j| j.id));
+            return handle.stop(None, StopBy::Program);
         }
         let caller = access::caller(seat.id.clone(), seat.way, None);
-        for job in ours {
-            match live.handle.cancel(&caller, job) {
+        for job in seat.awaited() {
+            match handle.cancel(&caller, job) {
                 Ok(ticket) => ticket.detach(),
                 // The queue is full: better everything stands than that this goes on.
-                Err(_) => live.handle.stop(None, StopBy::Program),
+                Err(_) => handle.stop(None, StopBy::Program),
             }
         }
     }
 
-    /// Stops everything, at once, for the program itself.
-    pub fn stop_everything(&self) {
-        if let RigPart::Live(live) = &self.0.rig {
-            live.handle.stop(None, StopBy::Program);
+    /// A person releases a person's stop of one stage, or of all.
+    pub fn resume(&self, stage: Option<&str>) -> Said {
+        self.person(|handle, caller| {
+            let stage = stage.map(Name::new);
+            let released = wait_for(handle.resume(caller, stage.as_ref())?)?;
+            let text = match list(&released) {
+                none if none.is_empty() => "No person's stop was in force.".to_owned(),
+                names => format!("Released {names}: it may move again."),
+            };
+            Ok((text, json!({ "stages": released.iter().map(Name::as_str).collect::<Vec<_>>() })))
+        })
+    }
+
+    /// A person lends the port of a device to another program.
+    pub fn release(&self, device: &str) -> Said {
+        self.person(|handle, caller| {
+            let lent = wait_for(handle.release(caller, &Name::new(device))?)?;
+            let text = format!("The port is closed; another program may have it. Lent: {}.", list(&lent));
+            Ok((text, json!({ "devices": lent.iter().map(Name::as_str).collect::<Vec<_>>() })))
+        })
+    }
+
+    /// A person takes a lent port back.
+    pub fn reclaim(&self, device: &str) -> Said {
+        self.person(|handle, caller| {
+            let back = wait_for(handle.reclaim(caller, &Name::new(device))?)?;
+            let text = format!("Taken back: {}. It is identified anew; its position is unknown.", list(&back));
+            Ok((text, json!({ "devices": back.iter().map(Name::as_str).collect::<Vec<_>>() })))
+        })
+    }
+
+    /// A person declares where an axis stands, in `unit` or in the axis's own.
+    pub fn reference(&self, axis: &str, value: f64, unit: Option<&str>) -> Said {
+        self.person(|handle, caller| {
+            let rig = handle.rig();
+            let wrong = |what: String| RigError::new(Code::InvalidArgument, what);
+            let id = match (axis.split_once('.'), rig.stages.as_slice()) {
+                (Some((stage, axis)), _) => AxisId::new(stage, axis),
+                (None, [only]) => AxisId::new(only.id.as_str(), axis),
+                (None, _) => return Err(wrong(format!("Which stage's {axis:?}? Axes are written stage.axis."))),
+            };
+            let own =
+                rig.axis(&id).ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no {id}.")))?.unit;
+            let unit = match unit {
+                None => own,
+                Some(name) => Unit::parse(name)
+                    .filter(|u| u.dimension() == own.dimension())
+                    .ok_or_else(|| wrong(format!("{name:?} is no unit of {id}, which reads in {own}.")))?,
+            };
+            let position = Position::new(value, unit).map_err(|e| wrong(format!("{value} is no position: {e}.")))?;
+            let reads = wait_for(handle.reference(caller, &id, position)?)?;
+            let at = reads.position.map_or_else(|| "unknown".to_owned(), |p| format!("{} {own}", plain(p.to(own))));
+            let text =
+                format!("{id} stands at {at} now, because a person said so (trust: {}). Nothing moved.", reads.trust);
+            Ok((text, json!({ "axis": id.to_string(), "trust": reads.trust })))
+        })
+    }
+
+    /// Carries out an order that only a person may give.
+    fn person(&self, order: impl FnOnce(&RigHandle, &Caller) -> Result<(String, Value), RigError>) -> Said {
+        let live = match self.live() {
+            Ok(live) => live,
+            Err(said) => return said,
+        };
+        let caller = Caller { id: Name::new("person"), client: "steadyhand at the command line".into(), way: Way::Cli };
+        match order(&live.handle, &caller) {
+            Ok((text, data)) => said(vec![text], data),
+            Err(error) => Said::error(error, "see `steadyhand status` for how everything stands."),
         }
     }
+
+    /// Comes back when nobody is served any more, and no job goes on whose client is gone.
+    pub async fn abandoned(&self) {
+        loop {
+            self.0.seats.empty().await;
+            if let RigPart::Live(live) = &self.0.rig {
+                live.handle.orphans_end().await;
+            }
+            if self.clients() == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// How long a person's order may take. The rig thread answers each; should it hang, the person must hear of that.
+const ORDER: Duration = Duration::from_secs(15);
+
+/// Waits on this thread for an answer of the rig thread, without a runtime.
+fn wait_for<T>(mut ticket: Ticket<T>) -> Result<T, RigError> {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let until = Instant::now() + ORDER;
+    let mut answer = std::pin::pin!(ticket.wait());
+    loop {
+        if let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return answer;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let what = format!("There was no answer within {} s.", ORDER.as_secs());
+            return Err(RigError::new(Code::NotResponding, what).moved(Moved::Unknown));
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+fn list(names: &[Name]) -> String {
+    names.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn said(lines: Vec<String>, data: Value) -> Said {

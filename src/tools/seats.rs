@@ -97,13 +97,16 @@ struct Inner {
 }
 
 impl Seats {
-    /// Takes a seat. Seats of relays and of HTTP have numbers, of which none comes again in a run of the program.
+    /// Takes a seat. All but that of standard input have numbers, of which none comes again in a run of the program.
     pub(crate) fn take(&self, way: Way, pid: Option<u32>) -> Taken {
         let id = match way {
             Way::Stdio | Way::Internal => Name::new("stdio"),
-            Way::Cli => Name::new("cli"),
-            Way::Relay | Way::Http => {
-                let kind = if way == Way::Relay { "relay" } else { "http" };
+            Way::Relay | Way::Http | Way::Cli => {
+                let kind = match way {
+                    Way::Relay => "relay",
+                    Way::Http => "http",
+                    _ => "cli",
+                };
                 Name::new(&format!("{kind}-{}", self.0.count.fetch_add(1, Ordering::Relaxed) + 1))
             }
         };
@@ -176,11 +179,12 @@ mod tests {
         let seats = Seats::default();
         let first = seats.take(Way::Relay, Some(7));
         let second = seats.take(Way::Relay, Some(7));
-        let _command = seats.take(Way::Cli, None);
-        assert_eq!((first.seat().id.as_str(), second.seat().id.as_str()), ("relay-1", "relay-2"));
+        let command = seats.take(Way::Cli, None);
+        let names = [&first, &second, &command].map(|s| s.seat().id.to_string());
+        assert_eq!(names, ["relay-1", "relay-2", "cli-3"]);
         assert_eq!((seats.clients(), seats.json().len()), (2, 3));
         drop(first);
         assert_eq!(seats.clients(), 1);
-        assert_eq!(seats.take(Way::Relay, None).seat().id.as_str(), "relay-3", "no name comes again");
+        assert_eq!(seats.take(Way::Relay, None).seat().id.as_str(), "relay-4", "no name comes again");
     }
 }

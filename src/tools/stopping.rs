@@ -262,7 +262,9 @@ fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>, sin
         .with("stages", rows)
         .moved(moved)
         .epoch(epoch);
+    let by_person = stages.iter().filter_map(|(_, s, _)| *s).any(|s| s.stopped_by == Some(StopBy::Person));
     Ok(match latched {
+        None if by_person => answer.or_say("a person releases it, when it is safe, with `steadyhand resume`"),
         Some(s) => answer
             .next("clear_fault", format!("clear_fault {{\"device\": \"{}\"}} when it is safe to go on", s.stage))
             .or_say(format!(

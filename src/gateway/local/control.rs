@@ -103,6 +103,10 @@ fn answer(face: &Face, request: Result<Request, String>, crowded: bool) -> Said 
         Ok(_) if crowded => Said::error(RigError::new(Code::Busy, "Too many ask at once."), "ask again in a second."),
         Ok(Request::Status) => face.status(),
         Ok(Request::Jobs) => face.jobs(),
+        Ok(Request::Resume { stage }) => face.resume(stage.as_deref()),
+        Ok(Request::Release { device }) => face.release(&device),
+        Ok(Request::Reclaim { device }) => face.reclaim(&device),
+        Ok(Request::Reference { axis, value, unit }) => face.reference(&axis, value, unit.as_deref()),
         Err(why) => {
             let what = format!("This is no request of this version ({}): {why}.", env!("CARGO_PKG_VERSION"));
             Said::error(RigError::new(Code::InvalidArgument, what), "use the same version of steadyhand everywhere.")

@@ -25,7 +25,7 @@ const ANSWER: usize = 8 * 1024 * 1024;
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// What a person's command, or a relay, asks of an owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "want", rename_all = "snake_case")]
 pub enum Request {
     /// Stop one stage, or everything.
@@ -44,6 +44,32 @@ pub enum Request {
     Status,
     /// What was begun.
     Jobs,
+    /// A person releases a person's stop.
+    Resume {
+        /// Of this stage alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stage: Option<String>,
+    },
+    /// A person lends a device's port to another program.
+    Release {
+        /// The device.
+        device: String,
+    },
+    /// A person takes a lent port back.
+    Reclaim {
+        /// The device.
+        device: String,
+    },
+    /// A person declares where an axis stands.
+    Reference {
+        /// The axis, `stage.axis`, or its name alone where there is one stage.
+        axis: String,
+        /// Where it stands.
+        value: f64,
+        /// The value's unit; the axis's own without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unit: Option<String>,
+    },
 }
 
 impl Request {

@@ -1,0 +1,97 @@
+//! What only a person may do to a running rig: `resume`, `release`, `reclaim` and `reference`.
+
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::owners::{Which, the_one};
+use super::{fail, say};
+use crate::gateway::local::{Request, ask};
+
+/// How long the server may take: closing a port, for example.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Release a person's stop, so that the rig may move again.
+///
+/// Look at the rig first. No client can do this for you.
+#[derive(Debug, Args)]
+pub(super) struct ResumeArgs {
+    /// The stage; without it, all.
+    #[arg(value_name = "STAGE")]
+    stage: Option<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Lend a device's port to another program.
+///
+/// The port is closed, and with it go all devices that share it; their tools leave the clients' lists until `steadyhand
+/// reclaim`.
+#[derive(Debug, Args)]
+pub(super) struct ReleaseArgs {
+    /// The stage or camera.
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Take a port back that was lent to another program.
+///
+/// Its devices are identified anew, and their positions are unknown until they are homed.
+#[derive(Debug, Args)]
+pub(super) struct ReclaimArgs {
+    /// The stage or camera.
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Declare where an axis stands, for stages that can't be homed.
+///
+/// From then on it reads this position, with trust `assumed`, until its connection breaks or its controller restarts.
+/// Nothing moves, and nothing is written to the controller. All limits rest on what you say here: measure it.
+#[derive(Debug, Args)]
+pub(super) struct ReferenceArgs {
+    /// The axis, such as scope.x; its name alone where there is one stage.
+    #[arg(value_name = "AXIS")]
+    axis: String,
+    /// Where it stands, in the axis's own unit.
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    value: f64,
+    /// The unit of the value, where it is another one.
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(super) fn resume(args: ResumeArgs) -> ExitCode {
+    order(&args.which, &Request::Resume { stage: args.stage })
+}
+
+pub(super) fn release(args: ReleaseArgs) -> ExitCode {
+    order(&args.which, &Request::Release { device: args.device })
+}
+
+pub(super) fn reclaim(args: ReclaimArgs) -> ExitCode {
+    order(&args.which, &Request::Reclaim { device: args.device })
+}
+
+pub(super) fn reference(args: ReferenceArgs) -> ExitCode {
+    order(&args.which, &Request::Reference { axis: args.axis, value: args.value, unit: args.unit })
+}
+
+fn order(which: &Which, request: &Request) -> ExitCode {
+    match the_one(which).and_then(|place| ask(&place, request, PATIENCE).map_err(|e| e.to_string())) {
+        Ok(said) if said.ok => {
+            say(io::stdout(), &said.text);
+            ExitCode::SUCCESS
+        }
+        Ok(said) => fail(&said.text),
+        Err(error) => fail(&error),
+    }
+}
