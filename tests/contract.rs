@@ -118,7 +118,7 @@ fn zaber_bench() -> String {
 /// Runs a test over each protocol; a failure says over which.
 fn over_each(test: impl Fn(&Peer, Lab)) {
     for peer in PEERS {
-        println!("over {}", peer.name);
+        eprintln!("over {}", peer.name);
         let bench = Bench::from_toml(&(peer.bench)()).unwrap_or_else(|e| panic!("{}: {e}", peer.name));
         test(peer, Lab::new(&(peer.rig)(), bench));
     }
