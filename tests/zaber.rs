@@ -449,7 +449,7 @@ fn a_homing_that_is_not_answered_is_stopped() {
     c.instead("2 1 home", Instead::Nothing, 1);
     let since = c.s.now();
     let e = c.home("scope").unwrap_err();
-    assert_eq!(e.code, Code::NotResponding, "{e}");
+    assert_eq!(e.code, Code::HomingFailed, "{e}");
     assert_eq!((c.count(since, "2 1 home"), c.count(since, "2 1 stop")), (1, 1));
     assert_eq!(trust(&c, "scope", "y"), Trust::Unknown);
 }

@@ -288,5 +288,4 @@ impl Joiner {
 }
 
 #[cfg(test)]
-#[path = "codec_tests.rs"]
 mod tests;
