@@ -162,8 +162,9 @@ fn a_rig_that_is_another_one_is_not_taken_over() {
     let about = run_file(folder.path(), "json");
     until("the identity is written down", || fs::read_to_string(&about).is_ok_and(|t| t.contains("Grbl")));
     let text = fs::read_to_string(&about).expect("read");
-    signal("-KILL", owner.child.id());
+    signal("-STOP", owner.child.id());
     fs::write(&about, text.replace("Grbl", "Another")).expect("written");
+    signal("-KILL", owner.child.id());
     let answer = relay.call("get_state", json!({}));
     let text = answer["content"][0]["text"].as_str().expect("text");
     assert!(answer["isError"] == true && text.contains("scope was Another") && text.contains("and is Grbl"), "{text}");
@@ -420,7 +421,8 @@ fn a_job_that_may_outlive_its_client_keeps_the_owner_until_it_ends() {
     until("the job is alone", || words(&shell(folder.path(), &["status"])).contains("no client"));
     assert!(owner.child.try_wait().expect("status").is_none(), "it serves on, without a client");
     assert_eq!(owner.end(Duration::from_secs(20)).1, Some(0));
-    assert!((x(&bench) - to).abs() < 0.01, "the job went on to its end: {}", x(&bench));
+    let log = fs::read_to_string(folder.path().join("stderr.txt")).expect("the log");
+    assert!((x(&bench) - to).abs() < 0.01, "the job went on to its end: {}\n{log}", x(&bench));
 }
 
 /// The runtime of the protocol's side hangs as a whole; the stop goes through all the same.

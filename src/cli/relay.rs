@@ -17,7 +17,7 @@ use crate::config;
 use crate::devices;
 use crate::gateway::local::{About, Hello, Over, Ownership, Place, Relay, Served, Upstream, seek, until_end};
 use crate::gateway::stdio::{self, Exit, Reader, Writer};
-use crate::model::{Activity, Code, Snapshot};
+use crate::model::{Activity, Code, Snapshot, StageStatus};
 use crate::tools::RigPart;
 
 /// How long an owner is looked for before the client is told that there is none. Starting and ending take less.
@@ -185,13 +185,12 @@ impl Session<'_> {
 async fn settle(handle: &RigHandle, running: &Running, before: &About) -> Result<(), NotTaken> {
     let mut changes = handle.changes();
     let settled = |s: &Snapshot| {
-        let known = |activity: Activity, fault: bool| match activity {
+        let known = |x: &StageStatus| match x.activity {
             Activity::Connecting => false,
-            Activity::Offline => fault,
-            activity => !activity.is_motion(),
+            Activity::Offline => x.fault.is_some(),
+            activity => x.read_at.is_some() && !activity.is_motion(),
         };
-        s.stages.iter().all(|x| known(x.activity, x.fault.is_some()))
-            && s.cameras.iter().all(|c| c.ready || c.fault.is_some())
+        s.stages.iter().all(known) && s.cameras.iter().all(|c| c.ready || c.fault.is_some())
     };
     // Whether it came or took too long: what is known now decides.
     let _ = tokio::time::timeout(SETTLE, changes.wait_for(|s| settled(s))).await;
