@@ -417,6 +417,8 @@ fn a_job_that_may_outlive_its_client_keeps_the_owner_until_it_ends() {
     let to = x(&bench) - 12.0;
     let begun = owner.call("move_to", json!({"stage": "scope", "targets": {"x": to}, "unit": "mm", "wait_s": 0}));
     assert_eq!(facts(&begun)["status"], "running", "{begun}");
+    // What the rig thread has not begun yet would go with the client.
+    until("it moves", || x(&bench) < to + 11.5);
     drop(owner.input.take());
     until("the job is alone", || words(&shell(folder.path(), &["status"])).contains("no client"));
     assert!(owner.child.try_wait().expect("status").is_none(), "it serves on, without a client");
