@@ -18,6 +18,9 @@ use crate::store::{EventLog, PersonStop, Store};
 /// How long devices may take until they are known: a board that boots, a rate that is not answered at.
 pub(super) const IDENTIFY: Duration = Duration::from_secs(9);
 
+/// How long the first reading after a release may take.
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// An open rig. [`Session::close`] ends it; a session that is dropped instead stops its axes too, and waits for nothing.
 pub(super) struct Session {
     runtime: Runtime,
@@ -131,12 +134,18 @@ impl Session {
         self.handle.run(&self.caller, Box::new(plan))
     }
 
-    /// Releases a fault, an alarm or a stop of a device.
+    /// Releases a fault, an alarm or a stop of a stage, and waits for its first reading after that: the state on which
+    /// the next step is decided is then a settled one.
     ///
     /// # Errors
     /// Why it can't be released.
-    pub(super) fn recover(&self, device: &Name) -> Result<(), RigError> {
-        self.answer(self.handle.recover(&self.caller, device)?)
+    pub(super) fn recover(&self, stage: &Name) -> Result<(), RigError> {
+        self.answer(self.handle.recover(&self.caller, stage)?)?;
+        let released = self.handle.now();
+        self.until(SETTLED, |state| {
+            state.stage(stage.as_str()).is_some_and(|s| s.read_at.is_some_and(|at| at > released))
+        });
+        Ok(())
     }
 
     /// Releases whatever keeps a stage from moving; a person's stop too, since a person asks.
