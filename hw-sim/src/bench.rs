@@ -8,6 +8,7 @@ use crate::camera::{Camera, View};
 use crate::config::{BenchConfig, LETTERS, LightConfig};
 use crate::fault::Fault;
 use crate::grbl::Grbl;
+use crate::io::Io;
 use crate::mechanics::Axis;
 use crate::port::{Ns, Port};
 
@@ -67,7 +68,7 @@ pub enum PortKind {
 pub struct DeviceInfo {
     /// Its name on the bench.
     pub id: String,
-    /// `grbl-1.1` or `simcam-1`.
+    /// `grbl-1.1`, `simcam-1` or `simio-1`.
     pub protocol: String,
     /// How it is reached.
     pub port: PortKind,
@@ -76,6 +77,7 @@ pub struct DeviceInfo {
 enum Device {
     Grbl(Box<Grbl>),
     Camera(Box<Camera>),
+    Io(Box<Io>),
 }
 
 struct Slot {
@@ -102,6 +104,7 @@ impl Slot {
         let next = match &self.device {
             Device::Grbl(g) => g.next_event(),
             Device::Camera(c) => c.next_event(),
+            Device::Io(io) => io.next_event(),
         };
         next.map(|t| t + self.skew)
     }
@@ -117,6 +120,7 @@ impl Slot {
                 let seen = view(c);
                 c.advance(local, seen);
             }
+            Device::Io(io) => io.advance(local),
         }
         self.speak(now);
     }
@@ -125,6 +129,7 @@ impl Slot {
         let said = match &mut self.device {
             Device::Grbl(g) => g.take_output(),
             Device::Camera(c) => c.take_output(),
+            Device::Io(io) => io.take_output(),
         };
         self.port.say(now, said);
     }
@@ -147,6 +152,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => g.receive(byte),
             Device::Camera(c) => c.receive(byte),
+            Device::Io(io) => io.receive(byte),
         }
     }
 }
@@ -217,6 +223,17 @@ impl Bench {
                 unheard: VecDeque::new(),
             });
         }
+        for (i, c) in config.boxes.iter().enumerate() {
+            let seed = config.seed ^ (0x1656_67b1_9e37_79f9_u64.wrapping_mul(i as u64 + 1));
+            slots.push(Slot {
+                info: DeviceInfo { id: c.id.clone(), protocol: c.protocol.clone(), port: PortKind::Tcp },
+                port: Port::new(None, c.os_buffer, seed ^ 1),
+                device: Device::Io(Box::new(Io::new(c, seed))),
+                frozen_at: None,
+                skew: 0,
+                unheard: VecDeque::new(),
+            });
+        }
         Ok(Bench { now: 0, slots, light: config.light.clone() })
     }
 
@@ -250,12 +267,12 @@ impl Bench {
         self.now = to;
         let blind = |_: &Camera| View::default();
         for slot in &mut self.slots {
-            if matches!(slot.device, Device::Grbl(_)) {
+            if !matches!(slot.device, Device::Camera(_)) {
                 slot.run(to, &blind);
             }
         }
         let (controllers, cameras): (Vec<&mut Slot>, Vec<&mut Slot>) =
-            self.slots.iter_mut().partition(|s| matches!(s.device, Device::Grbl(_)));
+            self.slots.iter_mut().partition(|s| !matches!(s.device, Device::Camera(_)));
         let light = &self.light;
         let view = |c: &Camera| View {
             x_mm: truth(&controllers, &c.sees().x),
@@ -293,7 +310,7 @@ impl Bench {
     fn axis(&self, device: &str, axis: &str) -> Option<&Axis> {
         match &self.slot(device)?.device {
             Device::Grbl(g) => g.axes.get(axis_index(axis)?),
-            Device::Camera(_) => None,
+            Device::Camera(_) | Device::Io(_) => None,
         }
     }
 
@@ -373,6 +390,22 @@ impl Bench {
         brightness(&slots, &self.light)
     }
 
+    /// What a channel of a box really does, in a word: `40`, `open`, `2`, `moving`, `on`. Empty if there is none.
+    pub fn channel(&self, device: &str, channel: &str) -> String {
+        match self.slot(device).map(|s| &s.device) {
+            Some(Device::Io(io)) => io.word(channel).unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+
+    /// What a sensor of a box measures from now on; 0 and 1 of a digital one. `false` if there is no such sensor.
+    pub fn measure(&mut self, device: &str, channel: &str, value: f64) -> bool {
+        match self.slot_mut(device).map(|s| &mut s.device) {
+            Some(Device::Io(io)) => io.measure(channel, value),
+            _ => false,
+        }
+    }
+
     /// The controller's settings as it lists them (`$n`, value); empty for other devices.
     pub fn settings(&self, device: &str) -> Vec<(u16, String)> {
         match self.slot(device).map(|s| &s.device) {
@@ -386,6 +419,7 @@ impl Bench {
         match self.slot(device).map(|s| &s.device) {
             Some(Device::Grbl(g)) => g.state_name(),
             Some(Device::Camera(c)) => c.state_name(),
+            Some(Device::Io(io)) => io.state_name(),
             None => "",
         }
     }
@@ -422,7 +456,7 @@ impl Slot {
         let missing = BenchError::NoAxis { device: self.info.id.clone(), axis: axis.into() };
         match &mut self.device {
             Device::Grbl(g) => axis_index(axis).and_then(|i| g.axes.get_mut(i)).ok_or(missing),
-            Device::Camera(_) => Err(missing),
+            Device::Camera(_) | Device::Io(_) => Err(missing),
         }
     }
 
@@ -449,10 +483,21 @@ impl Slot {
             Fault::Slow { factor } => self.slow(factor)?,
             Fault::CorruptEeprom => match &mut self.device {
                 Device::Grbl(g) => g.corrupt_eeprom(),
-                Device::Camera(_) => return Err(self.impossible("a camera has no EEPROM here")),
+                Device::Camera(_) | Device::Io(_) => {
+                    return Err(self.impossible("only a controller has an EEPROM here"));
+                }
             },
             Fault::DropFrames { frames } => self.camera()?.drop_frames(frames),
             Fault::TruncateFrame { bytes } => self.camera()?.truncate_frame(bytes),
+            Fault::Stuck { channel, on } => {
+                let stuck = match &mut self.device {
+                    Device::Io(io) => io.stick(&channel, on),
+                    Device::Grbl(_) | Device::Camera(_) => false,
+                };
+                if !stuck {
+                    return Err(self.impossible("it has no such channel"));
+                }
+            }
         }
         if let Device::Grbl(g) = &mut self.device {
             g.check_hard_limits();
@@ -465,7 +510,7 @@ impl Slot {
         let error = self.impossible("only a camera has frames");
         match &mut self.device {
             Device::Camera(c) => Ok(c),
-            Device::Grbl(_) => Err(error),
+            Device::Grbl(_) | Device::Io(_) => Err(error),
         }
     }
 
@@ -475,7 +520,7 @@ impl Slot {
         }
         match &mut self.device {
             Device::Grbl(g) => g.set_slow(factor),
-            Device::Camera(_) => return Err(self.impossible("a camera has no motion")),
+            Device::Camera(_) | Device::Io(_) => return Err(self.impossible("only a stage has motion")),
         }
         Ok(())
     }
@@ -498,6 +543,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => g.power_cycle(),
             Device::Camera(c) => c.power_cycle(local),
+            Device::Io(io) => io.power_cycle(),
         }
     }
 
@@ -547,6 +593,22 @@ fn brightness<S: std::ops::Deref<Target = Slot>>(slots: &[S], light: &LightConfi
         && controller(slots, &lamp.controller).is_some_and(Grbl::mist_now)
     {
         sum += lamp.adds;
+    }
+    let io = |id: &str| {
+        slots.iter().find_map(|s| match &s.device {
+            Device::Io(io) if s.info.id == id => Some(&**io),
+            _ => None,
+        })
+    };
+    if let Some(lamp) = &light.lamp
+        && let Some(io) = io(&lamp.io)
+        && lamp.shutter.as_ref().is_none_or(|s| io.open(s))
+    {
+        let passes = match &lamp.wheel {
+            None => 1.0,
+            Some(wheel) => io.slot(wheel).and_then(|i| lamp.transmission.get(i)).copied().unwrap_or(0.0),
+        };
+        sum += lamp.at_full * io.lit(&lamp.channel) * passes;
     }
     sum
 }

@@ -47,6 +47,8 @@ pub(crate) enum PersonOrder {
     Release { device: Name, reply: Slot<Vec<Name>> },
     /// Takes it back.
     Reclaim { device: Name, reply: Slot<Vec<Name>> },
+    /// Has done by hand what a job waits for, or refuses to.
+    Confirm { job: JobId, done: bool, by: String, reply: Slot<()> },
 }
 
 impl PersonOrder {
@@ -57,6 +59,7 @@ impl PersonOrder {
             PersonOrder::Resume { .. } => "resume",
             PersonOrder::Release { .. } => "release",
             PersonOrder::Reclaim { .. } => "reclaim",
+            PersonOrder::Confirm { .. } => "confirm",
         }
     }
 
@@ -64,6 +67,7 @@ impl PersonOrder {
     pub(crate) fn refuse(self, why: RigError) {
         match self {
             PersonOrder::Reference { mut reply, .. } => reply.answer(Err(why)),
+            PersonOrder::Confirm { mut reply, .. } => reply.answer(Err(why)),
             PersonOrder::Resume { mut reply, .. }
             | PersonOrder::Release { mut reply, .. }
             | PersonOrder::Reclaim { mut reply, .. } => reply.answer(Err(why)),

@@ -11,7 +11,7 @@
 //! | `book`, `wait`, `call` | commands that run, and waiting for them |
 //! | `turns`, `progress` | the order of a client's calls; signs of life of a long one |
 //! | `presence`, `readiness` | which devices are there, for the list; what keeps the rig from being ready |
-//! | `describe`, `state`, `motion`, `stopping`, `jobs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
+//! | `describe`, `state`, `motion`, `stopping`, `jobs`, `outputs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
 mod answer;
 mod args;
@@ -25,6 +25,7 @@ mod face;
 mod images;
 mod jobs;
 mod motion;
+mod outputs;
 mod picture;
 mod presence;
 mod progress;
