@@ -167,3 +167,57 @@ async fn what_is_done_by_hand_answers_at_once_that_a_person_is_waited_for() {
     let by_hand: Vec<Value> = desk.ok("diagnose", json!({})).await["devices"].as_array().unwrap().clone();
     assert!(by_hand.iter().any(|d| d["device"] == "turret" && d["to_do"] == "Nothing to do."), "{by_hand:?}");
 }
+
+/// The same on a pseudo-terminal and on TCP, in real time, with the rig thread itself.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn on_real_ports_outputs_are_set_stopped_and_made_safe_at_the_end() {
+    use steadyhand::actor::spawn;
+    use steadyhand::devices::{self, link};
+    use steadyhand::model::{Epoch, OutputValue, SetOutput, StopBy};
+    use steadyhand::plans::Sequence;
+    use steadyhand::store::PersonStop;
+    use steadyhand::units::Percent;
+
+    const BLIND: &str = r#"
+[[output]]
+id = "blind"
+driver = "grbl-coolant"
+link = "scope-port"
+kind = "shutter"
+on_stop = "safe"
+safe = "closed"
+"#;
+    let bench = hw_sim::serve::Running::start(Bench::microscope(1), hw_sim::serve::Options::default()).unwrap();
+    let path = |device: &str| {
+        let paths = bench.paths();
+        let (_, path) = paths.iter().find(|(id, _)| id == device).unwrap();
+        path.trim_start_matches("tcp://").to_owned()
+    };
+    let text = DEMO.replace("@SCOPE@", &path("scope")).replace("@CAM@", &path("cam")).replace("@IO@", &path("io"));
+    let rig = support::rig(&format!("{text}{BLIND}"));
+    let devices = devices::make(&rig, &mut link::connector).unwrap();
+    let log = Box::new(support::Log::default());
+    let (handle, thread) = spawn(&rig, devices, log, PersonStop::in_memory(), Epoch(1)).unwrap();
+    wait_until("all outputs are there", || {
+        let state = handle.snapshot();
+        state.outputs.len() == 4 && state.outputs.iter().all(|o| o.ready && o.value.is_some())
+    })
+    .await;
+    for (output, value) in [
+        ("lamp", OutputValue::Percent(Percent::new(50.0).unwrap())),
+        ("shutter", OutputValue::Open(true)),
+        ("blind", OutputValue::Open(true)),
+    ] {
+        let set = SetOutput { output: Name::new(output), value: value.clone() };
+        let plan = Sequence::output(format!("set {output}"), set);
+        let report = handle.run(&person(), Box::new(plan)).unwrap().wait().await.unwrap();
+        assert_eq!(report.outputs[0].value, Some(value));
+    }
+    assert!((bench.with_bench(|b| b.light()) - 3.0).abs() < 1e-6);
+    handle.stop(None, StopBy::Model);
+    wait_until("dark", || (bench.with_bench(|b| b.light()) - 1.0).abs() < 1e-6).await;
+    handle.shutdown(&person()).unwrap().wait().await.unwrap();
+    thread.join().unwrap();
+    bench.stop();
+}
