@@ -257,8 +257,8 @@ impl RigHandle {
         self.send(caller, None, |reply| Command::Person(PersonOrder::Reference { axis, position, reply }))
     }
 
-    /// Releases a person's stop of one stage, or of all. Answered with the stages that were released; none, when
-    /// none was stopped by a person.
+    /// Releases a person's stop of one stage, or of all. Answered with the stages that were released, and the outputs
+    /// that it had made safe once no stage stands under it; none, when none was stopped by a person.
     ///
     /// # Errors
     /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, `busy` while a stop is

@@ -41,7 +41,7 @@ pub(crate) enum Command {
 pub(crate) enum PersonOrder {
     /// Declares where an axis stands; answered with what it reads from then on.
     Reference { axis: AxisId, position: Position, reply: Slot<AxisReading> },
-    /// Releases a person's stop of a stage, or of all; answered with the stages that were released.
+    /// Releases a person's stop of a stage, or of all; answered with what was released.
     Resume { stage: Option<Name>, reply: Slot<Vec<Name>> },
     /// Lends a device's port to another program; answered with all devices on that port.
     Release { device: Name, reply: Slot<Vec<Name>> },

@@ -39,8 +39,13 @@ pub(super) fn device(sink: &mut Sink<'_>, s: &mut Section<'_>, drivers: &KnownDr
         }
         None
     } else {
-        s.need(sink, "link", "name its connection: link = \"…\", the id of a [[link]]")
-            .and_then(|f| f.id(sink).map(|name| (name, f.span())))
+        let remedy = "name its connection: link = \"…\", the id of a [[link]]";
+        // An output may be one that a person changes by hand.
+        let field = match kind {
+            Kind::Output => s.need_here(sink, "link", remedy),
+            Kind::Stage | Kind::Camera | Kind::Sensor => s.need(sink, "link", remedy),
+        };
+        field.and_then(|f| f.id(sink).map(|name| (name, f.span())))
     };
     DeviceDraft { id, id_at, driver, link }
 }

@@ -155,7 +155,7 @@ fn kind(sink: &mut Sink<'_>, s: &mut Section<'_>, device: &DeviceDraft) -> Optio
 fn positions(sink: &mut Sink<'_>, s: &mut Section<'_>, kind: Option<OutputKind>) -> Option<Vec<Name>> {
     let remedy = "name the wheel's positions in its own order: positions = [\"dapi\", \"gfp\"]";
     let field = match kind {
-        Some(OutputKind::Wheel) => s.need(sink, "positions", remedy)?,
+        Some(OutputKind::Wheel) => s.need_here(sink, "positions", remedy)?,
         Some(other) => match s.get("positions") {
             None => return Some(Vec::new()),
             Some(f) => {
@@ -190,7 +190,9 @@ fn positions(sink: &mut Sink<'_>, s: &mut Section<'_>, kind: Option<OutputKind>)
 fn max(sink: &mut Sink<'_>, s: &mut Section<'_>, kind: Option<OutputKind>) -> Option<Percent> {
     if kind == Some(OutputKind::Light) {
         let remedy = "write how bright it may ever be, e.g. max_percent = 80; there is no default";
-        return s.need(sink, "max_percent", remedy).and_then(|f| Percent::new(f.number_in(sink, 0.1..=100.0, "%")?));
+        return s
+            .need_here(sink, "max_percent", remedy)
+            .and_then(|f| Percent::new(f.number_in(sink, 0.1..=100.0, "%")?));
     }
     match (s.get("max_percent"), kind) {
         (Some(f), Some(kind)) => {

@@ -45,13 +45,13 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, drivers: &KnownDrivers) -> Senso
     let (unit, scale, offset, range) = match kind {
         Some(SensorKind::Analog) => {
             let unit = s
-                .need(sink, "unit", "write the unit of its values as people shall read it: unit = \"degC\"")
+                .need_here(sink, "unit", "write the unit of its values as people shall read it: unit = \"degC\"")
                 .and_then(|f| f.line(sink).map(str::to_owned));
             let scale = s.get("scale").map_or(Some(1.0), |f| number(sink, &f, true));
             let offset = s.get("offset").map_or(Some(0.0), |f| number(sink, &f, false));
             let remedy =
                 "write between which values it works, e.g. range = [-20.0, 80.0]; what is outside is told as a fault";
-            let range = s.need(sink, "range", remedy).and_then(|f| range(sink, &f));
+            let range = s.need_here(sink, "range", remedy).and_then(|f| range(sink, &f));
             (unit, scale, offset, range.map(Some))
         }
         Some(SensorKind::Digital) => {

@@ -106,6 +106,7 @@ fn read(text: &str) -> Result<Rig, Problems> {
 pub(super) fn read_everything() {
     read(&format!("{GOOD}[images]\npath_map = {{}}\n[log]\nlevel = \"warn\"\n")).expect("a good file");
     read(&GOOD.replacen("\"/dev/ttyUSB0\"", "{ usb = \"1a86:7523\" }", 1)).expect("a good file");
+    read(&outputs::good()).expect("a good file");
 }
 
 /// The problems of the good file after one replacement.

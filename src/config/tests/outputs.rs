@@ -5,7 +5,7 @@ use crate::model::{OutputValue, SensorKind};
 use crate::units::Percent;
 
 /// The good file with a camera's light, outputs of every kind, and sensors.
-fn good() -> String {
+pub(super) fn good() -> String {
     let text = GOOD.replacen("roi = [0, 0, 640, 480]", "light = \"lamp\"\nlight_percent = 30", 1);
     format!("{text}{OUTPUTS}")
 }
