@@ -65,7 +65,8 @@ fn main() {
     let path = |id: &str| bench.paths().into_iter().find(|(d, _)| d == id).expect("a device").1;
     let text = include_str!("../rigs/demo.toml")
         .replace("@SCOPE@", &path("scope"))
-        .replace("@CAM@", path("cam").trim_start_matches("tcp://"));
+        .replace("@CAM@", path("cam").trim_start_matches("tcp://"))
+        .replace("@IO@", path("io").trim_start_matches("tcp://"));
     let rig =
         Arc::new(config::parse(&text, Path::new("demo.toml"), &devices::known()).unwrap_or_else(|p| panic!("{p}")));
     let dir = tempfile::tempdir().expect("a folder");

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Position, Unit};
 
+mod outputs;
+
+pub use outputs::{OutputKind, OutputStatus, OutputValue, SensorKind, SensorStatus, SensorValue, SetOutput};
+
 /// The name of a device, axis, job, or saved position: `[a-z0-9_-]`, at most 32 characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Name(Arc<str>);
@@ -586,6 +590,10 @@ pub struct Snapshot {
     pub stages: Vec<StageStatus>,
     /// The cameras.
     pub cameras: Vec<CameraStatus>,
+    /// The outputs.
+    pub outputs: Vec<OutputStatus>,
+    /// The sensors.
+    pub sensors: Vec<SensorStatus>,
     /// Jobs, the oldest first; finished ones are kept for a while.
     pub jobs: Vec<Arc<JobStatus>>,
     /// Commands that wait for their turn.
@@ -604,6 +612,16 @@ impl Snapshot {
     /// The status of `camera`.
     pub fn camera(&self, camera: &str) -> Option<&CameraStatus> {
         self.cameras.iter().find(|c| c.camera.as_str() == camera)
+    }
+
+    /// The status of `output`.
+    pub fn output(&self, output: &str) -> Option<&OutputStatus> {
+        self.outputs.iter().find(|o| o.output.as_str() == output)
+    }
+
+    /// The status of `sensor`.
+    pub fn sensor(&self, sensor: &str) -> Option<&SensorStatus> {
+        self.sensors.iter().find(|s| s.sensor.as_str() == sensor)
     }
 
     /// The job of that number.
@@ -639,6 +657,8 @@ pub struct JobStatus {
     pub doing: String,
     /// Its client is gone, and it goes on all the same, as the rig file says.
     pub orphan: bool,
+    /// What a person is to do and to confirm before it goes on.
+    pub waits_for: Option<String>,
 }
 
 /// How a job stands.
@@ -659,6 +679,8 @@ pub struct Report {
     pub moved: Moved,
     /// The stages that the plan used, as they stood at its end.
     pub stages: Vec<StageStatus>,
+    /// The outputs that the plan used, as they stood at its end.
+    pub outputs: Vec<OutputStatus>,
     /// Where the axes that took part began.
     pub began: Vec<AxisReading>,
     /// Frames in the order of their exposure.
@@ -808,6 +830,10 @@ codes! {
     ShuttingDown = "shutting_down",
     /// The camera refused, failed or lost the frame.
     CameraFailed = "camera_failed",
+    /// An output did not come to the value that it was set to.
+    OutputFailed = "output_failed",
+    /// A person was asked to do something by hand, and said no.
+    RefusedByPerson = "refused_by_person",
     /// A file could not be written or read.
     StorageFailed = "storage_failed",
     /// The answer would exceed what clients accept.

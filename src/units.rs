@@ -275,6 +275,33 @@ impl Span {
     }
 }
 
+/// A share in percent: 0 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Percent(f64);
+
+impl Percent {
+    /// Nothing.
+    pub const ZERO: Percent = Percent(0.0);
+    /// The whole.
+    pub const FULL: Percent = Percent(100.0);
+
+    /// A share; `None` for what is not 0 to 100.
+    pub fn new(value: f64) -> Option<Percent> {
+        (0.0..=100.0).contains(&value).then_some(Percent(value))
+    }
+
+    /// The number, 0 to 100.
+    pub fn value(self) -> f64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", plain(self.0))
+    }
+}
+
 /// Writes a number for people: up to six decimals, no trailing zeros, no exponent up to 10^15. Larger ones are
 /// somebody's mistake and are shown so that it can be recognised, not read digit by digit: `1e300`. Not for wires.
 pub fn plain(value: f64) -> String {

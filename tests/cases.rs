@@ -54,7 +54,8 @@ fn each_case_has_a_test_that_is_named_after_it() {
     assert_eq!(ids.len(), cases.len(), "each is listed once");
     for case in &cases {
         assert!(text(case, "source").starts_with("https://") && !text(case, "symptom").is_empty(), "{case:?}");
-        assert!(["grbl", "zaber", "serial", "mcp", "eaa", "safety"].contains(&text(case, "area")), "{case:?}");
+        let areas = ["grbl", "zaber", "serial", "mcp", "eaa", "safety", "asi_prior"];
+        assert!(areas.contains(&text(case, "area")), "{case:?}");
     }
     let rust = ["tests", "src"].map(|d| files(&root.join(d), "rs")).concat();
     let python = files(&root.join("tests/clients"), "py");

@@ -280,7 +280,7 @@ mod real {
 
 #[test]
 fn r16_timeouts_that_are_no_sensible_time_are_refused_by_name_and_never_panic() {
-    let demo = DEMO.replace("@SCOPE@", "/dev/a").replace("@CAM@", "127.0.0.1:1");
+    let demo = DEMO.replace("@SCOPE@", "/dev/a").replace("@CAM@", "127.0.0.1:1").replace("@IO@", "127.0.0.1:2");
     let parse = |text: &str| config::parse(text, Path::new("t.toml"), &devices::known());
     for bad in ["0", "-1", "1e-9", "1e18", "1e308", "-1e308", "nan", "inf", "\"5\"", "[5]", "true"] {
         let home = demo.replacen("timeout_s = 60", &format!("timeout_s = {bad}"), 1);

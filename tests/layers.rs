@@ -61,7 +61,7 @@ const ONLY: &[(&str, &[&str])] = &[
 const NEVER: &[(&str, &[&str])] = &[("devices", &["serde_json", "tokio"])];
 
 /// Trait objects of drivers, and who may hold them.
-const DRIVER_OBJECTS: &[&str] = &["Stage", "Camera"];
+const DRIVER_OBJECTS: &[&str] = &["Stage", "Camera", "Output", "Sensor"];
 const HOLDERS: &[&str] = &["devices", "actor"];
 
 /// What may lie in the repository's root.

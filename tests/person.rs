@@ -161,11 +161,15 @@ fn a_persons_stop_is_released_by_a_person_alone() {
 
     let ticket = lab.handle.resume(&lab.caller.clone(), None).unwrap();
     assert_eq!(lab.answer(ticket).unwrap_err().code, Code::NotPermitted);
-    assert_eq!(lab.resume().unwrap(), [Name::new("scope")]);
+    assert_eq!(
+        lab.resume().unwrap(),
+        ["scope", "lamp", "shutter"].map(Name::new),
+        "the outputs that it made safe, too"
+    );
     assert_eq!(lab.resume().unwrap(), [], "once");
     assert!(lab.state().person_stop.is_none());
     lab.move_to(&[("x", 50.0)]).unwrap();
-    assert_eq!(events(&lab, "resume"), ["A person has released the stop of scope."]);
+    assert_eq!(events(&lab, "resume"), ["A person has released the stop of scope, lamp, shutter."]);
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn hole_18_small_steps_do_not_add_up_to_what_one_may_not_do() {
     assert_eq!(last.unwrap().code, Code::KeepOut);
     // And no file leaves a limit out.
     for limit in ["travel = [0.0, 75.0]\n", "max_speed_per_s = 20.0\n", "tolerance = 0.02\n"] {
-        let text = DEMO.replace("@SCOPE@", "/dev/a").replace("@CAM@", "127.0.0.1:1");
+        let text = DEMO.replace("@SCOPE@", "/dev/a").replace("@CAM@", "127.0.0.1:1").replace("@IO@", "127.0.0.1:2");
         assert!(steadyhand::config::parse(&text, "t.toml".as_ref(), &steadyhand::devices::known()).is_ok());
         let text = text.replacen(limit, "", 1);
         assert!(steadyhand::config::parse(&text, "t.toml".as_ref(), &steadyhand::devices::known()).is_err(), "{limit}");

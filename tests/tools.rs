@@ -218,7 +218,9 @@ async fn every_example_of_a_description_runs_on_the_demonstration_rig() {
         assert_ne!(result.is_error, Some(true), "{tool} {arguments}: {}", text(&result));
         assert_conforms(&desk, tool, &result).await;
         if tool == "stop" {
-            desk.ok("clear_fault", json!({ "device": "scope" })).await;
+            for device in ["scope", "lamp", "shutter"] {
+                desk.ok("clear_fault", json!({ "device": device })).await;
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use steadyhand::devices::{self, CameraEvent, link::memory::Far};
 use steadyhand::model::Time;
 
 static RIG: LazyLock<Arc<Rig>> = LazyLock::new(|| {
-    let text = include_str!("../../rigs/demo.toml").replace("@SCOPE@", "/dev/none").replace("@CAM@", "127.0.0.1:1");
+    let text = include_str!("../../rigs/demo.toml").replace("@SCOPE@", "/dev/none").replace("@CAM@", "127.0.0.1:1").replace("@IO@", "127.0.0.1:2");
     Arc::new(config::parse(&text, Path::new("demo.toml"), &devices::known()).expect("the example"))
 });
 

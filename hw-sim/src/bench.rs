@@ -8,6 +8,7 @@ use crate::camera::{Camera, View};
 use crate::config::{BenchConfig, LETTERS, LightConfig};
 use crate::fault::Fault;
 use crate::grbl::Grbl;
+use crate::io::Io;
 use crate::mechanics::Axis;
 use crate::port::{Ns, Port};
 use crate::zaber::{Chain, Wire};
@@ -68,7 +69,7 @@ pub enum PortKind {
 pub struct DeviceInfo {
     /// Its name on the bench.
     pub id: String,
-    /// `grbl-1.1`, `zaber-ascii-7` or `simcam-1`.
+    /// `grbl-1.1`, `zaber-ascii-7`, `simcam-1` or `simio-1`.
     pub protocol: String,
     /// How it is reached.
     pub port: PortKind,
@@ -78,6 +79,7 @@ enum Device {
     Grbl(Box<Grbl>),
     Zaber(Box<Chain>),
     Camera(Box<Camera>),
+    Io(Box<Io>),
 }
 
 struct Slot {
@@ -105,6 +107,7 @@ impl Slot {
             Device::Grbl(g) => g.next_event(),
             Device::Zaber(z) => z.next_event(),
             Device::Camera(c) => c.next_event(),
+            Device::Io(io) => io.next_event(),
         };
         next.map(|t| t + self.skew)
     }
@@ -121,6 +124,7 @@ impl Slot {
                 let seen = view(c);
                 c.advance(local, seen);
             }
+            Device::Io(io) => io.advance(local),
         }
         self.speak(now);
     }
@@ -130,6 +134,7 @@ impl Slot {
             Device::Grbl(g) => g.take_output(),
             Device::Zaber(z) => z.take_output(),
             Device::Camera(c) => c.take_output(),
+            Device::Io(io) => io.take_output(),
         };
         self.port.say(now, said);
     }
@@ -153,6 +158,7 @@ impl Slot {
             Device::Grbl(g) => g.receive(byte),
             Device::Zaber(z) => z.receive(byte),
             Device::Camera(c) => c.receive(byte),
+            Device::Io(io) => io.receive(byte),
         }
     }
 }
@@ -233,6 +239,17 @@ impl Bench {
                 info: DeviceInfo { id: c.id.clone(), protocol: c.protocol.clone(), port: PortKind::Tcp },
                 port: Port::new(None, c.os_buffer, seed ^ 1),
                 device: Device::Camera(Box::new(Camera::new(c, config.seed, seed))),
+                frozen_at: None,
+                skew: 0,
+                unheard: VecDeque::new(),
+            });
+        }
+        for (i, c) in config.boxes.iter().enumerate() {
+            let seed = config.seed ^ (0x1656_67b1_9e37_79f9_u64.wrapping_mul(i as u64 + 1));
+            slots.push(Slot {
+                info: DeviceInfo { id: c.id.clone(), protocol: c.protocol.clone(), port: PortKind::Tcp },
+                port: Port::new(None, c.os_buffer, seed ^ 1),
+                device: Device::Io(Box::new(Io::new(c, seed))),
                 frozen_at: None,
                 skew: 0,
                 unheard: VecDeque::new(),
@@ -391,6 +408,22 @@ impl Bench {
         brightness(&slots, &self.light)
     }
 
+    /// What a channel of a box really does, in a word: `40`, `open`, `2`, `moving`, `on`. Empty if there is none.
+    pub fn channel(&self, device: &str, channel: &str) -> String {
+        match self.slot(device).map(|s| &s.device) {
+            Some(Device::Io(io)) => io.word(channel).unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+
+    /// What a sensor of a box measures from now on; 0 and 1 of a digital one. `false` if there is no such sensor.
+    pub fn measure(&mut self, device: &str, channel: &str, value: f64) -> bool {
+        match self.slot_mut(device).map(|s| &mut s.device) {
+            Some(Device::Io(io)) => io.measure(channel, value),
+            _ => false,
+        }
+    }
+
     /// The controller's settings as it lists them (`$n`, value); empty for other devices.
     pub fn settings(&self, device: &str) -> Vec<(u16, String)> {
         match self.slot(device).map(|s| &s.device) {
@@ -405,6 +438,7 @@ impl Bench {
             Some(Device::Grbl(g)) => g.state_name(),
             Some(Device::Zaber(z)) => z.state_name(),
             Some(Device::Camera(c)) => c.state_name(),
+            Some(Device::Io(io)) => io.state_name(),
             None => "",
         }
     }
@@ -447,7 +481,7 @@ impl Slot {
         match &self.device {
             Device::Grbl(g) => g.axes.get(axis_index(axis)?),
             Device::Zaber(z) => z.axis(axis),
-            Device::Camera(_) => None,
+            Device::Camera(_) | Device::Io(_) => None,
         }
     }
 
@@ -460,7 +494,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => axis_index(axis).and_then(|i| g.axes.get_mut(i)).ok_or(missing),
             Device::Zaber(z) => z.axis_mut(axis).ok_or(missing),
-            Device::Camera(_) => Err(missing),
+            Device::Camera(_) | Device::Io(_) => Err(missing),
         }
     }
 
@@ -488,13 +522,24 @@ impl Slot {
             Fault::CorruptEeprom => match &mut self.device {
                 Device::Grbl(g) => g.corrupt_eeprom(),
                 Device::Zaber(z) => z.corrupt_eeprom(),
-                Device::Camera(_) => return Err(self.impossible("a camera has no EEPROM here")),
+                Device::Camera(_) | Device::Io(_) => {
+                    return Err(self.impossible("only a controller has an EEPROM here"));
+                }
             },
             Fault::Knob { axis, mm } if mm.is_finite() => self.knob(&axis, mm)?,
             Fault::Knob { .. } => return Err(self.impossible("a knob needs a finite distance")),
             Fault::Input { address, input, channel, volts } => self.input(address, &input, channel, volts)?,
             Fault::DropFrames { frames } => self.camera()?.drop_frames(frames),
             Fault::TruncateFrame { bytes } => self.camera()?.truncate_frame(bytes),
+            Fault::Stuck { channel, on } => {
+                let stuck = match &mut self.device {
+                    Device::Io(io) => io.stick(&channel, on),
+                    Device::Grbl(_) | Device::Zaber(_) | Device::Camera(_) => false,
+                };
+                if !stuck {
+                    return Err(self.impossible("it has no such channel"));
+                }
+            }
         }
         if let Device::Grbl(g) = &mut self.device {
             g.check_hard_limits();
@@ -523,7 +568,7 @@ impl Slot {
         let error = self.impossible("only a camera has frames");
         match &mut self.device {
             Device::Camera(c) => Ok(c),
-            Device::Grbl(_) | Device::Zaber(_) => Err(error),
+            Device::Grbl(_) | Device::Zaber(_) | Device::Io(_) => Err(error),
         }
     }
 
@@ -534,7 +579,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => g.set_slow(factor),
             Device::Zaber(z) => z.set_slow(factor),
-            Device::Camera(_) => return Err(self.impossible("a camera has no motion")),
+            Device::Camera(_) | Device::Io(_) => return Err(self.impossible("only a stage has motion")),
         }
         Ok(())
     }
@@ -558,6 +603,7 @@ impl Slot {
             Device::Grbl(g) => g.power_cycle(),
             Device::Zaber(z) => z.power_cycle(),
             Device::Camera(c) => c.power_cycle(local),
+            Device::Io(io) => io.power_cycle(),
         }
     }
 
@@ -607,6 +653,22 @@ fn brightness<S: std::ops::Deref<Target = Slot>>(slots: &[S], light: &LightConfi
         && controller(slots, &lamp.controller).is_some_and(Grbl::mist_now)
     {
         sum += lamp.adds;
+    }
+    let io = |id: &str| {
+        slots.iter().find_map(|s| match &s.device {
+            Device::Io(io) if s.info.id == id => Some(&**io),
+            _ => None,
+        })
+    };
+    if let Some(lamp) = &light.lamp
+        && let Some(io) = io(&lamp.io)
+        && lamp.shutter.as_ref().is_none_or(|s| io.open(s))
+    {
+        let passes = match &lamp.wheel {
+            None => 1.0,
+            Some(wheel) => io.slot(wheel).and_then(|i| lamp.transmission.get(i)).copied().unwrap_or(0.0),
+        };
+        sum += lamp.at_full * io.lit(&lamp.channel) * passes;
     }
     sum
 }

@@ -14,6 +14,8 @@ pub(crate) struct BenchConfig {
     pub seed: u64,
     #[serde(default, rename = "controller")]
     pub controllers: Vec<ControllerConfig>,
+    #[serde(default, rename = "io")]
+    pub boxes: Vec<IoConfig>,
     #[serde(default, rename = "camera")]
     pub cameras: Vec<CameraConfig>,
     #[serde(default, rename = "zaber")]
@@ -110,6 +112,47 @@ pub(crate) enum End {
     Min,
 }
 
+/// A box of outputs and sensors.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IoConfig {
+    pub id: String,
+    pub protocol: String,
+    #[serde(default = "d_os_buffer")]
+    pub os_buffer: usize,
+    #[serde(default = "d_io_serial")]
+    pub serial: String,
+    pub channels: BTreeMap<String, ChannelConfig>,
+}
+
+/// One channel of a box.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum ChannelConfig {
+    /// A lamp in percent.
+    Light,
+    /// A shutter and how long it travels.
+    Shutter {
+        #[serde(default)]
+        travel_ms: u64,
+    },
+    /// A wheel, its positions and how long it takes from one to the next.
+    Wheel { slots: usize, ms_per_slot: u64 },
+    /// A digital output.
+    Line,
+    /// A number with noise.
+    Analog {
+        value: f64,
+        #[serde(default)]
+        noise: f64,
+    },
+    /// A digital input.
+    Digital {
+        #[serde(default)]
+        on: bool,
+    },
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CameraConfig {
@@ -193,11 +236,12 @@ pub(crate) struct LightConfig {
     pub spindle: Option<SpindleLamp>,
     pub flood: Option<CoolantLamp>,
     pub mist: Option<CoolantLamp>,
+    pub lamp: Option<BoxLamp>,
 }
 
 impl Default for LightConfig {
     fn default() -> Self {
-        LightConfig { constant: 1.0, spindle: None, flood: None, mist: None }
+        LightConfig { constant: 1.0, spindle: None, flood: None, mist: None, lamp: None }
     }
 }
 
@@ -206,6 +250,20 @@ impl Default for LightConfig {
 pub(crate) struct SpindleLamp {
     pub controller: String,
     pub at_full: f64,
+}
+
+/// A lamp on a box, perhaps behind a shutter and a filter wheel.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BoxLamp {
+    pub io: String,
+    pub channel: String,
+    pub at_full: f64,
+    pub shutter: Option<String>,
+    pub wheel: Option<String>,
+    /// How much each of the wheel's positions lets through; what lies between two lets nothing through.
+    #[serde(default)]
+    pub transmission: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -251,6 +309,9 @@ fn d_height() -> usize {
 fn d_pixel() -> f64 {
     0.65
 }
+fn d_io_serial() -> String {
+    "BX0001".into()
+}
 fn d_serial() -> String {
     "SC0001".into()
 }
@@ -295,6 +356,7 @@ impl BenchConfig {
         let mut seen: Vec<&str> = Vec::new();
         let ids = self.controllers.iter().map(|c| &c.id).chain(self.cameras.iter().map(|c| &c.id));
         let ids = ids.chain(self.chains.iter().map(|c| &c.id));
+        let ids = ids.chain(self.boxes.iter().map(|b| &b.id));
         for id in ids {
             need(!id.is_empty(), || "a device has an empty id".into())?;
             need(!seen.contains(&id.as_str()), || format!("two devices are called {id:?}"))?;
@@ -302,7 +364,9 @@ impl BenchConfig {
         }
         self.controllers.iter().try_for_each(ControllerConfig::check)?;
         self.chains.iter().try_for_each(ChainConfig::check)?;
+        self.boxes.iter().try_for_each(IoConfig::check)?;
         self.cameras.iter().try_for_each(|c| self.check_camera(c))?;
+        self.light.lamp.iter().try_for_each(|l| self.check_lamp(l))?;
         let light = &self.light;
         let lamps = light
             .spindle
@@ -316,6 +380,24 @@ impl BenchConfig {
             need(brightness >= 0.0, || "light: a lamp's brightness is below 0".into())?;
         }
         need(light.constant >= 0.0, || "light.constant is below 0".into())
+    }
+
+    fn check_lamp(&self, lamp: &BoxLamp) -> Result<(), BenchError> {
+        let found = self.boxes.iter().find(|b| b.id == lamp.io);
+        let Some(io) = found else { return need(false, || format!("light: there is no io {:?}", lamp.io)) };
+        let is = |name: &str, kind: &str| io.channels.get(name).is_some_and(|c| c.kind() == kind);
+        need(is(&lamp.channel, "light"), || format!("light: {:?} has no light {:?}", io.id, lamp.channel))?;
+        need(lamp.shutter.iter().all(|s| is(s, "shutter")), || format!("light: {:?} has no such shutter", io.id))?;
+        let slots = lamp.wheel.as_ref().map(|w| match io.channels.get(w) {
+            Some(ChannelConfig::Wheel { slots, .. }) => *slots,
+            _ => 0,
+        });
+        need(slots.unwrap_or(0) == lamp.transmission.len() && slots != Some(0), || {
+            "light: the lamp's transmission needs a number for each position of its wheel".into()
+        })?;
+        need(lamp.at_full >= 0.0 && lamp.transmission.iter().all(|t| (0.0..=1.0).contains(t)), || {
+            "light: a lamp's brightness is below 0, or a transmission not within 0..=1".into()
+        })
     }
 
     fn check_camera(&self, c: &CameraConfig) -> Result<(), BenchError> {
@@ -340,6 +422,39 @@ impl BenchConfig {
                     || self.chains.iter().any(|k| k.id == controller && k.axis_names().any(|n| n == axis))
             });
             need(known, || format!("camera {id:?} sees {name:?}, which is not an axis of this bench"))?;
+        }
+        Ok(())
+    }
+}
+
+impl ChannelConfig {
+    /// The kind as `ID?` names it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            ChannelConfig::Light => "light",
+            ChannelConfig::Shutter { .. } => "shutter",
+            ChannelConfig::Wheel { .. } => "wheel",
+            ChannelConfig::Line => "line",
+            ChannelConfig::Analog { .. } => "analog",
+            ChannelConfig::Digital { .. } => "digital",
+        }
+    }
+}
+
+impl IoConfig {
+    fn check(&self) -> Result<(), BenchError> {
+        let id = &self.id;
+        need(self.protocol == "simio-1", || format!("io {id:?}: unknown protocol {:?}", self.protocol))?;
+        for (name, channel) in &self.channels {
+            let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            need(plain, || format!("io {id:?}: {name:?} is no channel name"))?;
+            let sound = match channel {
+                ChannelConfig::Wheel { slots, ms_per_slot } => (2..=32).contains(slots) && *ms_per_slot <= 60_000,
+                ChannelConfig::Analog { value, noise } => value.is_finite() && (0.0..1e9).contains(noise),
+                ChannelConfig::Shutter { travel_ms } => *travel_ms <= 60_000,
+                ChannelConfig::Light | ChannelConfig::Line | ChannelConfig::Digital { .. } => true,
+            };
+            need(sound, || format!("io {id:?}, channel {name}: a value is out of range"))?;
         }
         Ok(())
     }

@@ -126,4 +126,11 @@ pub enum Fault {
         /// How many bytes are missing at its end.
         bytes: usize,
     },
+    /// An output of a box takes orders and does not follow them, until `on` is false.
+    Stuck {
+        /// The channel.
+        channel: String,
+        /// Whether it is stuck.
+        on: bool,
+    },
 }

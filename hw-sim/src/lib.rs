@@ -16,7 +16,7 @@
 //! ```
 //!
 //! In reading order: [`Bench`], the line (`port`), the stage (`mechanics`), the controllers (`grbl`, `zaber`), the
-//! camera (`camera`), the control socket (`control`), real time ([`serve`]).
+//! camera (`camera`), the box of outputs and sensors (`io`), the control socket (`control`), real time ([`serve`]).
 
 mod bench;
 mod camera;
@@ -24,6 +24,7 @@ mod config;
 mod control;
 mod fault;
 mod grbl;
+mod io;
 mod mechanics;
 mod port;
 pub mod serve;

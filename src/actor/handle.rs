@@ -150,8 +150,20 @@ impl RigHandle {
         self.send(caller, None, |reply| Command::Recover { device, reply })
     }
 
-    /// Stops one stage, or all, past every queue. Returns once the order stands; it can't fail. Standstill
-    /// is told by the snapshot. A person's stop goes on record, which doesn't wait for the disk:
+    /// A person, whose name is `by`, has done what the job waits for, or refuses to. The job then goes on, or ends
+    /// with `refused_by_person`. Which jobs wait, the snapshot tells: [`crate::model::JobStatus::waits_for`].
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, `not_found` when that job
+    /// waits for nobody.
+    pub fn confirm(&self, caller: &Caller, job: JobId, done: bool, by: &str) -> Result<Ticket<()>, RigError> {
+        let by = by.to_owned();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::Confirm { job, done, by, reply }))
+    }
+
+    /// Stops one stage, or all, past every queue. A stop of all makes the outputs safe, too, whose `on_stop` says
+    /// so; one of a stage leaves them as they are. Returns once the order stands; it can't fail. Standstill is told
+    /// by the snapshot. A person's stop goes on record, which doesn't wait for the disk:
     /// [`RigHandle::person_stop`] tells whether it is there.
     pub fn stop(&self, stage: Option<&Name>, by: StopBy) {
         let known = stage.and_then(|name| self.rig().stages.iter().position(|s| s.id == *name));
@@ -250,8 +262,8 @@ impl RigHandle {
         self.send(caller, None, |reply| Command::Person(PersonOrder::Reference { axis, position, reply }))
     }
 
-    /// Releases a person's stop of one stage, or of all. Answered with the stages that were released; none, when
-    /// none was stopped by a person.
+    /// Releases a person's stop of one stage, or of all. Answered with the stages that were released, and the outputs
+    /// that it had made safe once no stage stands under it; none, when none was stopped by a person.
     ///
     /// # Errors
     /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, `busy` while a stop is

@@ -1,6 +1,8 @@
 //! A plan that runs: one step at a time, each judged on a reading of this moment and cleared right before its
 //! bytes go out.
 
+mod exposure;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +10,13 @@ use std::time::Duration;
 use super::camera::CameraUnit;
 use super::journal::Entry;
 use super::message::{Slot, Waiting};
+use super::output::OutputUnit;
 use super::stage::StageUnit;
 use crate::config::Rig;
 use crate::interlocks::{Leg, Panel};
 use crate::model::{
-    Activity, AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, Report, RigError, Shot, Snapshot, Time,
+    Activity, AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, OutputValue, Report, RigError,
+    SetOutput, Shot, Snapshot, Time,
 };
 use crate::plans::{Next, Plan, Step};
 use crate::store::Written;
@@ -33,6 +37,7 @@ pub(super) struct Bench<'a> {
     pub(super) panel: &'a mut Panel,
     pub(super) stages: &'a mut [StageUnit],
     pub(super) cameras: &'a mut [CameraUnit],
+    pub(super) outputs: &'a mut [OutputUnit],
     /// Stages for which a stop is asked that has not been carried out yet.
     pub(super) stop_pending: u64,
     pub(super) simulated: &'a [bool],
@@ -50,12 +55,18 @@ impl Bench<'_> {
         index.ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no camera {name}.")))
     }
 
+    fn output(&self, name: &Name) -> Result<usize, RigError> {
+        let index = self.rig.outputs.iter().position(|o| o.id == *name);
+        index.ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no output {name}.")))
+    }
+
     /// The state of this moment, for judging.
     fn state(&self) -> Snapshot {
         Snapshot {
             at: self.now,
             stages: self.stages.iter().map(|s| s.status.clone()).collect(),
             cameras: self.cameras.iter().map(|c| c.status.clone()).collect(),
+            outputs: self.outputs.iter().map(|o| o.status.clone()).collect(),
             ..Snapshot::default()
         }
     }
@@ -81,6 +92,14 @@ enum Stand {
     Camera { shot: Shot },
     /// The camera takes its settings.
     Set { camera: usize, shot: Shot },
+    /// An output is still being identified, or made safe.
+    Ready { set: SetOutput },
+    /// An output goes to its value, or a person is asked to bring it there.
+    Output { output: usize },
+    /// The light is opened for the exposure; `None` while it is still being identified.
+    Lighting { camera: usize, output: Option<usize> },
+    /// The light is put back.
+    Dark { output: usize },
     /// Positions are read before the exposure.
     Before { since: Time, camera: usize },
     /// It exposes.
@@ -112,6 +131,10 @@ pub(super) struct Job {
     moved: Moved,
     began: Vec<AxisReading>,
     frames: Vec<Arc<Frame>>,
+    /// The light that was opened, and what it is put back to.
+    lit: Option<(usize, OutputValue)>,
+    /// What a person is asked to do by hand.
+    pub(super) waits_for: Option<String>,
     /// Why it is to end; it does when what it moves stands still.
     ending: Option<RigError>,
 }
@@ -140,6 +163,8 @@ impl Job {
             moved: Moved::No,
             began: Vec::new(),
             frames: Vec::new(),
+            lit: None,
+            waits_for: None,
             ending: None,
         }
     }
@@ -164,9 +189,21 @@ impl Job {
                 bench.stages[*stage].abandon(why.clone(), bench.now);
             }
             Stand::Exposing { camera, .. } => bench.cameras[*camera].abort(bench.now),
+            Stand::Output { output } => bench.outputs[*output].abandon(),
             _ => {}
         }
         self.ending = Some(why);
+    }
+
+    /// A person has done what this waits for, or refused to.
+    ///
+    /// # Errors
+    /// `not_found` when it waits for nobody.
+    pub(super) fn confirm(&mut self, done: bool, by: &str, bench: &mut Bench<'_>) -> Result<(), RigError> {
+        match &self.stand {
+            Stand::Output { output } if self.ending.is_none() => bench.outputs[*output].confirm(done, by, bench.now),
+            _ => Err(RigError::new(Code::NotFound, format!("{} waits for nobody.", self.id))),
+        }
     }
 
     /// Answers its caller.
@@ -185,6 +222,7 @@ impl Job {
                 Ok(Flow::Done) => return Some(Ok(self.report(bench))),
                 Err(e) => {
                     let moved = merge(self.moved, e.moved);
+                    self.put_light_back(bench);
                     return Some(Err(e.moved(moved)));
                 }
             }
@@ -197,6 +235,7 @@ impl Job {
         Report {
             moved: self.moved,
             stages: bench.stages.iter().map(|s| &s.status).filter(|s| mine(&s.stage)).cloned().collect(),
+            outputs: bench.outputs.iter().map(|o| &o.status).filter(|o| mine(&o.output)).cloned().collect(),
             began: std::mem::take(&mut self.began),
             frames: std::mem::take(&mut self.frames),
             took: bench.now.since(self.started),
@@ -226,8 +265,32 @@ impl Job {
                 None => self.wait(Stand::Set { camera, shot }),
                 Some(set) => {
                     set?;
+                    self.light(camera, bench)
+                }
+            },
+            Stand::Ready { set } => self.begin(Step::Set(set), bench),
+            Stand::Output { output } => match bench.outputs[output].take_outcome() {
+                None => {
+                    self.waits_for = bench.outputs[output].status.waits_for.clone();
+                    self.wait(Stand::Output { output })
+                }
+                Some(outcome) => {
+                    self.waits_for = None;
+                    self.outcome(outcome)
+                }
+            },
+            Stand::Lighting { camera, output: None } => self.light(camera, bench),
+            Stand::Lighting { camera, output: Some(i) } => match bench.outputs[i].take_outcome() {
+                None => self.wait(Stand::Lighting { camera, output: Some(i) }),
+                Some(outcome) => {
+                    outcome?;
                     self.before(camera, bench)
                 }
+            },
+            // A light that stays on is its own fault, told of as such; the frame is good all the same.
+            Stand::Dark { output } => match bench.outputs[output].take_outcome() {
+                None if bench.outputs[output].status.target.is_some() => self.wait(Stand::Dark { output }),
+                _ => Ok(Flow::Again),
             },
             Stand::Before { since, camera } => self.shoot(since, camera, bench),
             Stand::Exposing { camera, asked_at, before, epochs } => {
@@ -267,6 +330,10 @@ impl Job {
                 }
             }
         }
+        // What came back after a lost connection is made safe before anything else goes on.
+        if bench.outputs.iter().any(OutputUnit::is_securing) {
+            return self.wait(Stand::Ask);
+        }
         let state = bench.state();
         match self.plan.next(bench.rig, &state) {
             Next::Done => Ok(Flow::Done),
@@ -297,10 +364,20 @@ impl Job {
                     return self.wait(Stand::Camera { shot });
                 }
                 if shot.change.is_empty() {
-                    return self.before(camera, bench);
+                    return self.light(camera, bench);
                 }
                 bench.cameras[camera].set(&shot.change, now)?;
                 self.wait(Stand::Set { camera, shot })
+            }
+            Step::Set(set) => {
+                let output = bench.output(&set.output)?;
+                if bench.outputs[output].is_connecting() && now.since(self.started) < ONLINE {
+                    return self.wait(Stand::Ready { set });
+                }
+                let state = bench.state();
+                let cleared = bench.panel.clear_set(&set, &state)?;
+                bench.outputs[output].set(cleared, now)?;
+                self.wait(Stand::Output { output })
             }
         }
     }
@@ -397,109 +474,11 @@ impl Job {
         bench.stages[stage].poll(bench.now);
         self.wait(Stand::Fresh { since: bench.now, then: Then::Leg { stage, leg, rest } })
     }
-
-    // ---- exposures ----------------------------------------------------------------------------------------
-
-    fn before(&mut self, camera: usize, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
-        for stage in bench.stages.iter_mut() {
-            stage.poll(bench.now);
-        }
-        self.wait(Stand::Before { since: bench.now, camera })
-    }
-
-    /// Whether every stage that is there has been read since.
-    fn all_read(since: Time, bench: &Bench<'_>) -> bool {
-        let late = bench.now.since(since) >= FRESH;
-        late || bench.stages.iter().all(|s| !s.status.link.open || s.status.identity.is_none() || s.read_since(since))
-    }
-
-    fn shoot(&mut self, since: Time, camera: usize, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
-        if !Self::all_read(since, bench) {
-            return self.wait(Stand::Before { since, camera });
-        }
-        // One reading at rest may fall between two parts of a motion: what this plan uses is seen at rest once more.
-        let ours = |s: &&mut StageUnit| self.uses.contains(&s.status.stage) && s.status.activity.is_motion();
-        if let Some(stage) = bench.stages.iter_mut().find(ours) {
-            if bench.now.since(since) >= REST {
-                let what =
-                    format!("Stage {} moves on, though its move was over; no picture was taken.", stage.status.stage);
-                return Err(RigError::new(Code::Busy, what).on(&stage.status.stage));
-            }
-            return self.wait(Stand::Before { since, camera });
-        }
-        bench.cameras[camera].shoot(bench.now)?;
-        let epochs = bench.stages.iter().map(|s| s.status.epoch.0).collect();
-        self.wait(Stand::Exposing { camera, asked_at: bench.now, before: bench.positions(), epochs })
-    }
-
-    fn exposed(
-        &mut self,
-        camera: usize,
-        asked_at: Time,
-        before: Vec<AxisReading>,
-        epochs: Vec<u64>,
-        bench: &mut Bench<'_>,
-    ) -> Result<Flow, RigError> {
-        let Some(taken) = bench.cameras[camera].take_frame() else {
-            return self.wait(Stand::Exposing { camera, asked_at, before, epochs });
-        };
-        let raw = taken.map_err(|e| e.moved(self.moved))?;
-        for stage in bench.stages.iter_mut() {
-            stage.poll(bench.now);
-        }
-        let frame = Frame {
-            camera: bench.rig.cameras[camera].id.clone(),
-            pixels: raw.pixels,
-            significant_bits: raw.significant_bits,
-            settings: raw.settings,
-            sequence: raw.sequence,
-            asked_at,
-            received_at: bench.now,
-            before,
-            after: Vec::new(),
-            moved_during: Moved::Unknown,
-            simulated: bench.simulated[camera],
-        };
-        self.wait(Stand::After { since: bench.now, frame: Box::new(frame), epochs })
-    }
-
-    fn framed(
-        &mut self,
-        since: Time,
-        mut frame: Box<Frame>,
-        epochs: Vec<u64>,
-        bench: &mut Bench<'_>,
-    ) -> Result<Flow, RigError> {
-        if !Self::all_read(since, bench) {
-            return self.wait(Stand::After { since, frame, epochs });
-        }
-        frame.after = bench.positions();
-        frame.moved_during = moved_during(&frame, &epochs, since, bench);
-        self.frames.push(Arc::new(*frame));
-        Ok(Flow::Again)
-    }
 }
 
 /// The line that must precede what is ordered is not written.
 pub(super) fn unwritten() -> RigError {
     RigError::new(Code::StorageFailed, "The audit log could not be written, and nothing moves without it.")
-}
-
-/// Two readings around an exposure prove a motion; that there was none they prove only when nothing was
-/// ordered in between either and each stage was read on both sides.
-fn moved_during(frame: &Frame, epochs: &[u64], since: Time, bench: &Bench<'_>) -> Moved {
-    let displaced = frame.before.iter().zip(&frame.after).any(|(a, b)| {
-        let (Some(a), Some(b)) = (a.position, b.position) else { return false };
-        a != b
-    });
-    let in_motion = bench.stages.iter().any(|s| s.status.activity.is_motion());
-    if displaced || in_motion {
-        return Moved::Yes;
-    }
-    let same_state = bench.stages.iter().map(|s| s.status.epoch.0).eq(epochs.iter().copied());
-    let all_known = frame.after.iter().chain(&frame.before).all(|r| r.position.is_some());
-    let all_read = bench.stages.iter().all(|s| s.read_since(since));
-    if same_state && all_known && all_read { Moved::No } else { Moved::Unknown }
 }
 
 enum Flow {

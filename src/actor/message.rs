@@ -41,12 +41,14 @@ pub(crate) enum Command {
 pub(crate) enum PersonOrder {
     /// Declares where an axis stands; answered with what it reads from then on.
     Reference { axis: AxisId, position: Position, reply: Slot<AxisReading> },
-    /// Releases a person's stop of a stage, or of all; answered with the stages that were released.
+    /// Releases a person's stop of a stage, or of all; answered with what was released.
     Resume { stage: Option<Name>, reply: Slot<Vec<Name>> },
     /// Lends a device's port to another program; answered with all devices on that port.
     Release { device: Name, reply: Slot<Vec<Name>> },
     /// Takes it back.
     Reclaim { device: Name, reply: Slot<Vec<Name>> },
+    /// Has done by hand what a job waits for, or refuses to.
+    Confirm { job: JobId, done: bool, by: String, reply: Slot<()> },
 }
 
 impl PersonOrder {
@@ -57,6 +59,7 @@ impl PersonOrder {
             PersonOrder::Resume { .. } => "resume",
             PersonOrder::Release { .. } => "release",
             PersonOrder::Reclaim { .. } => "reclaim",
+            PersonOrder::Confirm { .. } => "confirm",
         }
     }
 
@@ -64,6 +67,7 @@ impl PersonOrder {
     pub(crate) fn refuse(self, why: RigError) {
         match self {
             PersonOrder::Reference { mut reply, .. } => reply.answer(Err(why)),
+            PersonOrder::Confirm { mut reply, .. } => reply.answer(Err(why)),
             PersonOrder::Resume { mut reply, .. }
             | PersonOrder::Release { mut reply, .. }
             | PersonOrder::Reclaim { mut reply, .. } => reply.answer(Err(why)),

@@ -1,8 +1,8 @@
 //! The rig thread: the one owner of all hardware, and the handle that everybody else has on it.
 //!
-//! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage` and `camera` (a device under
-//! the rig thread), `motion` (proof of arrival and standstill), `person` (what only a person may order), `lost`
-//! (clients that are gone), `message`, `handle`, `sync`, `thread`.
+//! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage`, `camera`, `output`, `sensor` (a
+//! device under the rig thread), `motion` (proof of arrival and standstill), `person` (what only a person may order),
+//! `lost` (clients that are gone), `message`, `handle`, `sync`, `thread`.
 
 mod camera;
 mod handle;
@@ -11,7 +11,9 @@ mod journal;
 mod lost;
 mod message;
 mod motion;
+mod output;
 mod person;
+mod sensor;
 mod stage;
 mod sync;
 mod thread;

@@ -8,7 +8,7 @@ use super::job::{AUDIT, unwritten};
 use super::journal::Entry;
 use super::message::{PersonOrder, Slot};
 use super::worker::Worker;
-use crate::model::{Activity, AxisId, AxisReading, Caller, Code, Event, Name, RigError, StopBy, Time};
+use crate::model::{Activity, AxisId, AxisReading, Caller, Code, Event, JobId, Name, RigError, StopBy, Time};
 use crate::store::Written;
 use crate::units::{Position, plain};
 
@@ -38,6 +38,7 @@ impl Worker {
             PersonOrder::Resume { stage, reply } => self.tell(reply, now, |w| w.resume(stage.as_ref(), caller)),
             PersonOrder::Release { device, reply } => self.tell(reply, now, |w| w.release(&device, caller, now)),
             PersonOrder::Reclaim { device, reply } => self.tell(reply, now, |w| w.reclaim(&device, caller)),
+            PersonOrder::Confirm { job, done, by, reply } => self.tell(reply, now, |w| w.confirm(job, done, &by, now)),
         }
     }
 
@@ -141,6 +142,18 @@ impl Worker {
         Ok((index, axis))
     }
 
+    // ---- what is done by hand -----------------------------------------------------------------------------
+
+    fn confirm(&mut self, job: JobId, done: bool, by: &str, now: Time) -> Result<(), RigError> {
+        let mut outcome = Err(RigError::new(Code::NotFound, format!("No job {job} is running.")));
+        self.with_jobs(now, |j, bench| {
+            if j.id == job {
+                outcome = j.confirm(done, by, bench);
+            }
+        });
+        outcome
+    }
+
     // ---- a person's stop ----------------------------------------------------------------------------------
 
     fn resume(&mut self, stage: Option<&Name>, caller: &Caller) -> Result<Vec<Name>, RigError> {
@@ -162,6 +175,13 @@ impl Worker {
                 released.push(s.status.stage.clone());
             }
         }
+        // What the stop made safe stays so until the whole of it is released.
+        if self.stages.iter().all(|s| s.status.stopped_by != Some(StopBy::Person)) {
+            for o in self.outputs.iter_mut().filter(|o| o.status.stopped_by == Some(StopBy::Person)) {
+                o.status.stopped_by = None;
+                released.push(o.status.output.clone());
+            }
+        }
         let all: Vec<Name> = self.rig.stages.iter().map(|s| s.id.clone()).collect();
         self.shared.stopped.release(stage, &all);
         if !released.is_empty() {
@@ -174,7 +194,8 @@ impl Worker {
 
     /// What is to be known of a person's stop, while a stage stands under one.
     pub(super) fn person_stop_words(&self) -> Option<Arc<str>> {
-        let stands = self.stages.iter().any(|s| s.status.stopped_by == Some(StopBy::Person));
+        let stands = self.stages.iter().any(|s| s.status.stopped_by == Some(StopBy::Person))
+            || self.outputs.iter().any(|o| o.status.stopped_by == Some(StopBy::Person));
         stands.then(|| self.shared.stopped.words()).flatten().map(Arc::from)
     }
 
@@ -213,6 +234,12 @@ impl Worker {
         for c in self.cameras.iter_mut().filter(|c| devices.contains(&c.status.camera)) {
             c.lend(&what, now);
         }
+        for o in self.outputs.iter_mut().filter(|o| devices.contains(&o.status.output)) {
+            o.lend(&what, now);
+        }
+        for s in self.sensors.iter_mut().filter(|s| devices.contains(&s.status.sensor)) {
+            s.lend(&what, now);
+        }
         let facts = [("devices", list.clone().into())].into();
         let what = format!("A person has lent the port of {list} to another program.");
         self.event("release", Some(device.clone()), Some(caller.id.to_string()), what, facts);
@@ -230,6 +257,12 @@ impl Worker {
         }
         for c in self.cameras.iter_mut().filter(|c| devices.contains(&c.status.camera)) {
             c.take_back();
+        }
+        for o in self.outputs.iter_mut().filter(|o| devices.contains(&o.status.output)) {
+            o.take_back();
+        }
+        for s in self.sensors.iter_mut().filter(|s| devices.contains(&s.status.sensor)) {
+            s.take_back();
         }
         let list = devices.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
         let facts = [("devices", list.clone().into())].into();

@@ -58,6 +58,14 @@ impl Pending {
         self.model | self.person | self.program
     }
 
+    /// Who asked for a stop of everything, the weightiest first; `None` when only single stages are to stop.
+    pub(crate) fn of_everything(self) -> Option<StopBy> {
+        [(self.person, StopBy::Person), (self.model, StopBy::Model), (self.program, StopBy::Program)]
+            .into_iter()
+            .find(|(mask, _)| *mask == u64::MAX)
+            .map(|(_, by)| by)
+    }
+
     /// Who asked for stage `index`, the weightiest first.
     pub(crate) fn by(self, index: usize) -> Option<StopBy> {
         let bit = 1u64 << index;

@@ -11,7 +11,9 @@ use super::camera::CameraUnit;
 use super::job::{Bench, Job};
 use super::journal::Journal;
 use super::message::{Command, Envelope, PersonOrder, Slot, Waiting};
+use super::output::OutputUnit;
 use super::person::Referencing;
+use super::sensor::SensorUnit;
 use super::stage::{Rest, StageUnit};
 use super::sync::{Inbox, Pending, QUEUE, Shared};
 use crate::config::Rig;
@@ -56,6 +58,8 @@ pub struct Worker {
     panel: Panel,
     pub(super) stages: Vec<StageUnit>,
     pub(super) cameras: Vec<CameraUnit>,
+    pub(super) outputs: Vec<OutputUnit>,
+    pub(super) sensors: Vec<SensorUnit>,
     simulated: Vec<bool>,
     pub(super) inbox: Inbox<Envelope>,
     pub(super) waiting: VecDeque<Envelope>,
@@ -94,12 +98,21 @@ impl Worker {
         });
         let stages = stages.collect();
         let cameras = rig.cameras.iter().zip(devices.cameras).map(|(c, d)| CameraUnit::new(&c.id, d)).collect();
+        let outputs = rig.outputs.iter().zip(devices.outputs).map(|(c, d)| {
+            let mut output = OutputUnit::new(c, d);
+            output.status.stopped_by = (c.safe().is_some() && shared.stopped.stands()).then_some(StopBy::Person);
+            output
+        });
+        let outputs = outputs.collect();
+        let sensors = rig.sensors.iter().zip(devices.sensors).map(|(c, d)| SensorUnit::new(c, d)).collect();
         let simulated = rig.cameras.iter().map(|c| devices::driver(&c.driver).is_some_and(|d| d.simulated)).collect();
         Worker {
             rig,
             panel: Panel::new(rules),
             stages,
             cameras,
+            outputs,
+            sensors,
             simulated,
             inbox,
             waiting: VecDeque::new(),
@@ -144,7 +157,8 @@ impl Worker {
             // What has just begun takes its first step now, not at the next pass.
             self.jobs(now);
         }
-        if !self.jobs.is_empty() || stops.all() != 0 || !self.recoveries.is_empty() || !self.settings.is_empty() {
+        let telling = !self.jobs.is_empty() || stops.all() != 0;
+        if telling || !self.recoveries.is_empty() || !self.settings.is_empty() {
             // Questions have gone out since the devices were ticked: they know when to look for the answers.
             next = self.devices(now).min(now + JOB);
         }
@@ -162,7 +176,9 @@ impl Worker {
     fn devices(&mut self, now: Time) -> Time {
         let stages = self.stages.iter_mut().map(|s| s.tick(now)).min();
         let cameras = self.cameras.iter_mut().map(|c| c.tick(now)).min();
-        stages.into_iter().chain(cameras).min().map_or(now + NAP, |t| t.min(now + NAP))
+        let outputs = self.outputs.iter_mut().map(|o| o.tick(now)).min();
+        let sensors = self.sensors.iter_mut().map(|s| s.tick(now)).min();
+        stages.into_iter().chain(cameras).chain(outputs).chain(sensors).min().map_or(now + NAP, |t| t.min(now + NAP))
     }
 
     // ---- stops --------------------------------------------------------------------------------------------
@@ -178,6 +194,10 @@ impl Worker {
                 self.stages[i].stop(by, now);
             }
         }
+        // Only after the stop bytes of all stages are out.
+        if let Some(by) = pending.of_everything() {
+            self.outputs.iter_mut().for_each(|o| o.stop(Some(by), now));
+        }
         for i in (0..self.stages.len()).filter(|i| pending.by(*i) == Some(StopBy::Person)) {
             // Once more, so that a release in between is undone on record as it is here.
             self.shared.stopped.keep(Some(&self.rig.stages[i].id));
@@ -188,7 +208,10 @@ impl Worker {
             .collect();
         let everything = named.len() == self.stages.len();
         let by = (0..64).find_map(|i| pending.by(i)).unwrap_or(StopBy::Program);
-        let list = named.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+        let list = match pending.of_everything() {
+            Some(_) => "everything".to_owned(),
+            None => named.iter().map(Name::as_str).collect::<Vec<_>>().join(", "),
+        };
         let by_word = format!("{by:?}").to_lowercase();
         self.event("stop", None, None, format!("Stop of {list} by {by_word}."), BTreeMap::new());
         let hit = |uses: &[Name]| everything || uses.iter().any(|n| named.contains(n));
@@ -224,6 +247,7 @@ impl Worker {
             panel: &mut self.panel,
             stages: &mut self.stages,
             cameras: &mut self.cameras,
+            outputs: &mut self.outputs,
             stop_pending: self.shared.stops.pending(),
             simulated: &self.simulated,
             now,
@@ -265,6 +289,7 @@ impl Worker {
                 state,
                 doing: String::new(),
                 orphan: job.orphan,
+                waits_for: None,
             }));
             while self.ended.len() > REMEMBERED {
                 self.ended.pop_front();
@@ -319,22 +344,31 @@ impl Worker {
     fn close_down(&mut self, now: Time) {
         let Some((since, _)) = &self.closing else { return };
         let since = *since;
-        let awaited = self.stages.iter().any(|s| s.rest(since) == Rest::Awaited) || !self.jobs.is_empty();
+        let awaited = self.stages.iter().any(|s| s.rest(since) == Rest::Awaited)
+            || !self.jobs.is_empty()
+            || self.outputs.iter().any(|o| !o.is_safe());
         if awaited && now.since(since) < FAREWELL {
             return;
         }
         let restless = self.stages.iter().filter(|s| s.rest(since) != Rest::Seen);
         let restless: Vec<String> = restless.map(|s| s.status.stage.to_string()).collect();
+        let unsafe_outputs = self.outputs.iter().filter(|o| !o.is_safe());
+        let unsafe_outputs: Vec<String> = unsafe_outputs.map(|o| o.status.output.to_string()).collect();
         for stage in &mut self.stages {
             stage.close();
         }
         for camera in &mut self.cameras {
             camera.close(now);
         }
+        self.outputs.iter_mut().for_each(|o| o.close(now));
+        self.sensors.iter_mut().for_each(|s| s.close(now));
         self.event("shutdown", None, None, "The rig thread ends.".into(), BTreeMap::new());
         if let Some((_, mut reply)) = self.closing.take() {
-            reply.answer(if restless.is_empty() {
+            reply.answer(if restless.is_empty() && unsafe_outputs.is_empty() {
                 Ok(())
+            } else if restless.is_empty() {
+                let what = format!("{} could not be made safe.", unsafe_outputs.join(", "));
+                Err(RigError::new(Code::OutputFailed, what))
             } else {
                 let what = format!("Standstill of {} could not be confirmed.", restless.join(", "));
                 Err(RigError::new(Code::StopNotConfirmed, what).moved(Moved::Unknown))
@@ -488,6 +522,8 @@ impl Worker {
             }
         } else if let Some(i) = self.rig.cameras.iter().position(|c| c.id == *device) {
             reply.answer(self.cameras[i].recover());
+        } else if let Some(i) = self.rig.outputs.iter().position(|o| o.id == *device) {
+            reply.answer(self.outputs[i].recover(now));
         } else {
             reply.answer(Err(RigError::new(Code::NotFound, format!("This rig has no device {device}."))));
         }
@@ -500,6 +536,7 @@ impl Worker {
             stage.abandon(why.clone(), now);
             stage.poll(now);
         }
+        self.outputs.iter_mut().for_each(|o| o.stop(None, now));
         self.closing = Some((now, reply));
     }
 
@@ -542,6 +579,12 @@ impl Worker {
         for c in &mut self.cameras {
             all.extend(c.notes.drain(..).map(|(kind, what)| (kind, c.status.camera.clone(), what)));
         }
+        for o in &mut self.outputs {
+            all.extend(o.notes.drain(..).map(|(kind, what)| (kind, o.status.output.clone(), what)));
+        }
+        for s in &mut self.sensors {
+            all.extend(s.notes.drain(..).map(|(kind, what)| (kind, s.status.sensor.clone(), what)));
+        }
         for (kind, device, what) in all {
             tracing::info!(%device, kind, "{what}");
             self.event(kind, Some(device), None, what, BTreeMap::new());
@@ -558,12 +601,15 @@ impl Worker {
                 state: JobState::Running,
                 doing: j.doing.clone(),
                 orphan: j.orphan,
+                waits_for: j.waits_for.clone(),
             })
         });
         let fresh = Snapshot {
             at: now,
             stages: self.stages.iter().map(|s| s.status.clone()).collect(),
             cameras: self.cameras.iter().map(|c| c.status.clone()).collect(),
+            outputs: self.outputs.iter().map(|o| o.status.clone()).collect(),
+            sensors: self.sensors.iter().map(|s| s.status.clone()).collect(),
             jobs: self.ended.iter().cloned().chain(running).collect(),
             queued: self.waiting.len(),
             person_stop: self.person_stop_words(),
@@ -572,12 +618,14 @@ impl Worker {
             let same_jobs = old.jobs.len() == fresh.jobs.len()
                 && old.jobs.iter().zip(&fresh.jobs).all(|(a, b)| {
                     // An ended job never changes; a running one shows in its step.
-                    Arc::ptr_eq(a, b)
-                        || (a.id == b.id && a.state == b.state && a.doing == b.doing && a.orphan == b.orphan)
+                    let same_step = a.doing == b.doing && a.waits_for == b.waits_for && a.orphan == b.orphan;
+                    Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && same_step)
                 });
             let same = same_jobs
                 && old.stages == fresh.stages
                 && old.cameras == fresh.cameras
+                && old.outputs == fresh.outputs
+                && old.sensors == fresh.sensors
                 && old.queued == fresh.queued
                 && old.person_stop == fresh.person_stop;
             if !same {

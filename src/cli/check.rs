@@ -68,6 +68,12 @@ fn summary(rig: &Rig, path: &Path) -> String {
     for camera in &rig.cameras {
         lines.push(format!("  camera {} ({})", camera.id, camera.driver));
     }
+    for output in &rig.outputs {
+        lines.push(format!("  {} {} ({})", output.kind.word(), output.id, output.driver));
+    }
+    for sensor in &rig.sensors {
+        lines.push(format!("  {} sensor {} ({})", sensor.kind.word(), sensor.id, sensor.driver));
+    }
     for keep_out in &rig.keep_outs {
         lines.push(format!("  keep-out \"{}\"", keep_out.name));
     }

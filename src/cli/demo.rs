@@ -86,13 +86,13 @@ fn rig(bench: &RunningBench) -> Result<(Rig, String), String> {
         let found = paths.iter().find(|(id, _)| id == device).map(|(_, path)| path.clone());
         found.ok_or_else(|| format!("the bench has no {device}"))
     };
-    let (scope, cam) = (path("scope")?, path("cam")?);
+    let (scope, cam, io) = (path("scope")?, path("cam")?, path("io")?);
     let text = match scope.strip_prefix("tcp://") {
         // No pseudo-terminals here: the same bytes over loopback.
         Some(address) => RIG.replace("serial = '@SCOPE@'\nbaud = 115200", &format!("tcp = \"{address}\"")),
         None => RIG.replace("@SCOPE@", &scope),
     };
-    let text = text.replace("@CAM@", cam.trim_start_matches("tcp://"));
+    let text = text.replace("@CAM@", cam.trim_start_matches("tcp://")).replace("@IO@", io.trim_start_matches("tcp://"));
     let mut rig = config::parse(&text, Path::new("rigs/demo.toml"), &devices::known()).map_err(|p| p.render(false))?;
     rig.file = None;
     Ok((rig, scope))

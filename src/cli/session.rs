@@ -103,7 +103,10 @@ impl Session {
     pub(super) fn identified(&self, at_most: Duration) -> Arc<Snapshot> {
         self.until(at_most, |state| {
             let stages = state.stages.iter().all(|s| s.fault.is_some() || s.read_at.is_some());
-            stages && state.cameras.iter().all(|c| c.fault.is_some() || c.ready)
+            stages
+                && state.cameras.iter().all(|c| c.fault.is_some() || c.ready)
+                && state.outputs.iter().all(|o| o.fault.is_some() || o.ready)
+                && state.sensors.iter().all(|s| s.fault.is_some() || s.ready)
         })
     }
 

@@ -2,12 +2,13 @@
 
 use super::axes::{Axes, measures};
 use super::devices::{DeviceDraft, device};
+use super::outputs::OutputDraft;
 use super::problem::Sink;
-use super::reader::{Field, Section};
-use super::rig::Camera;
+use super::reader::{Field, Section, choice};
+use super::rig::{Camera, Light};
 use super::{Kind, KnownDrivers};
-use crate::model::{AxisId, CameraChange};
-use crate::units::Dimension;
+use crate::model::{AxisId, CameraChange, OutputKind, OutputValue};
+use crate::units::{Dimension, Percent};
 
 /// The most cameras of a rig.
 const MAX: usize = 64;
@@ -25,13 +26,20 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
     root: &mut Section<'_>,
     axes: &Axes<'_>,
+    outputs: &[OutputDraft],
     drivers: &KnownDrivers,
 ) -> Vec<CameraDraft> {
     let sections = root.tables(sink, "camera", MAX);
-    sections.into_iter().map(|s| one(sink, s, axes, drivers)).collect()
+    sections.into_iter().map(|s| one(sink, s, axes, outputs, drivers)).collect()
 }
 
-fn one(sink: &mut Sink<'_>, mut s: Section<'_>, axes: &Axes<'_>, drivers: &KnownDrivers) -> CameraDraft {
+fn one(
+    sink: &mut Sink<'_>,
+    mut s: Section<'_>,
+    axes: &Axes<'_>,
+    outputs: &[OutputDraft],
+    drivers: &KnownDrivers,
+) -> CameraDraft {
     let device = device(sink, &mut s, drivers, Kind::Camera);
     let pixel_size_um = s
         .need(sink, "pixel_size_um", "write how many micrometres of the sample one unbinned pixel shows")
@@ -48,7 +56,8 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, axes: &Axes<'_>, drivers: &Known
         }
         f.bad(sink, format!("`bits` = {bits} is no pixel depth"), "write 8, 10, 12, 14 or 16")
     });
-    s.finish(sink, &["light"]);
+    let light = light(sink, &mut s, outputs);
+    s.finish(sink, &[]);
     let (right, up) = directions.flatten().unwrap_or_default();
     let start = CameraChange {
         exposure_ms: exposure_ms.flatten(),
@@ -66,10 +75,61 @@ fn one(sink: &mut Sink<'_>, mut s: Section<'_>, axes: &Axes<'_>, drivers: &Known
             right,
             up,
             start,
+            light,
         }),
         _ => None,
     };
     CameraDraft { device, camera }
+}
+
+/// `light = "shutter"`, or `light = "lamp"` with `light_percent = 30`: what is opened for each exposure.
+fn light(sink: &mut Sink<'_>, s: &mut Section<'_>, outputs: &[OutputDraft]) -> Option<Light> {
+    let percent = s.get("light_percent");
+    let Some(field) = s.get("light") else {
+        if let Some(f) = percent {
+            sink.say(f.span(), "`light_percent` is given without `light`", "name the light too: light = \"…\"");
+        }
+        return None;
+    };
+    let name = field.id(sink)?;
+    let Some(draft) = outputs.iter().find(|o| o.device.id.as_ref() == Some(&name)) else {
+        if outputs.iter().any(|o| o.device.id.is_none()) {
+            return None;
+        }
+        let remedy = match outputs {
+            [] => "describe it in an [[output]]".into(),
+            some => choice(name.as_str(), some.iter().filter_map(|o| o.device.id.as_ref()).map(|n| n.as_str())),
+        };
+        return field.bad(sink, format!("there is no output {:?}", name.as_str()), remedy);
+    };
+    if draft.device.driver.is_some_and(|d| d.by_hand) {
+        let message = format!("{name} is done by hand, and no exposure waits for a person");
+        return field.bad(sink, message, "name a light that a driver switches, or remove `light`");
+    }
+    let kind = draft.kind?;
+    if kind != OutputKind::Light
+        && let Some(f) = &percent
+    {
+        sink.say(f.span(), format!("{name} is a {}, which has no percent", kind.word()), "remove `light_percent`");
+        return None;
+    }
+    let open = match kind {
+        OutputKind::Shutter => OutputValue::Open(true),
+        OutputKind::Line => OutputValue::On(true),
+        OutputKind::Wheel => {
+            return field.bad(sink, format!("{name} is a wheel and no light"), "name a light, a shutter or a line");
+        }
+        OutputKind::Light => {
+            let Some(f) = percent else {
+                let remedy = "write how bright it is for an exposure: light_percent = 30";
+                return field.bad(sink, format!("`light_percent` is missing: {name} is a light in percent"), remedy);
+            };
+            // A light whose maximum could not be read has a problem of its own.
+            let max = draft.max.unwrap_or(Percent::FULL).value();
+            OutputValue::Percent(Percent::new(f.number_in(sink, 0.1..=max, "%")?)?)
+        }
+    };
+    Some(Light { output: name, open })
 }
 
 type Direction = Option<(f64, AxisId)>;

@@ -33,9 +33,20 @@ pub(super) fn device(sink: &mut Sink<'_>, s: &mut Section<'_>, drivers: &KnownDr
         };
         f.bad(sink, format!("{} {what}", quoted(text)), choice(text, known()))
     });
-    let link = s
-        .need(sink, "link", "name its connection: link = \"…\", the id of a [[link]]")
-        .and_then(|f| f.id(sink).map(|name| (name, f.span())));
+    let link = if driver.is_some_and(|d| d.by_hand) {
+        if let Some(f) = s.get("link") {
+            sink.say(f.span(), "`link` has no meaning where a person does it by hand", "remove it");
+        }
+        None
+    } else {
+        let remedy = "name its connection: link = \"…\", the id of a [[link]]";
+        // An output may be one that a person changes by hand.
+        let field = match kind {
+            Kind::Output => s.need_here(sink, "link", remedy),
+            Kind::Stage | Kind::Camera | Kind::Sensor => s.need(sink, "link", remedy),
+        };
+        field.and_then(|f| f.id(sink).map(|name| (name, f.span())))
+    };
     DeviceDraft { id, id_at, driver, link }
 }
 
@@ -70,7 +81,7 @@ fn cannot_share(
 /// Checks names and links across all devices.
 pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[LinkDraft]) {
     // Whose link can't be had may be the one that should use a link that nobody uses.
-    let mut astray = devices.iter().any(|d| d.link.is_none());
+    let mut astray = devices.iter().any(|d| d.link.is_none() && !d.driver.is_some_and(|d| d.by_hand));
     for (i, device) in devices.iter().enumerate() {
         let earlier = &devices[..i];
         if let Some(id) = &device.id
@@ -78,7 +89,7 @@ pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[Link
         {
             let line = sink.line(&first.id_at);
             let message = format!("there is a device {:?} on line {line} already", id.as_str());
-            sink.say(device.id_at.clone(), message, "give each stage and camera a name of its own");
+            sink.say(device.id_at.clone(), message, "give each device a name of its own");
         }
         let Some((link, at)) = &device.link else { continue };
         if !links.iter().any(|l| l.id.as_ref() == Some(link)) {
@@ -108,7 +119,7 @@ pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[Link
             && !devices.iter().any(|d| d.link.as_ref().is_some_and(|(l, _)| l == id))
         {
             let message = format!("no device uses the link {:?}", id.as_str());
-            sink.say(link.id_at.clone(), message, "name it in a stage's or camera's `link`, or remove it");
+            sink.say(link.id_at.clone(), message, "name it in a device's `link`, or remove it");
         }
     }
 }

@@ -10,17 +10,20 @@ mod devices;
 mod find;
 mod keep_outs;
 mod links;
+mod outputs;
 mod problem;
 mod reader;
 mod reference;
 mod rig;
 mod schema;
 mod sections;
+mod sensors;
 mod stages;
 
 use std::io::Read;
 use std::path::Path;
 
+use crate::model::{OutputKind, SensorKind};
 pub use find::{NotFound, find};
 pub use problem::{Place, Problem, Problems};
 pub(crate) use reader::nearest;
@@ -48,6 +51,14 @@ pub struct KnownDriver {
     pub stages_per_link: usize,
     /// What the axes of its stages must say.
     pub axes: AxisRules,
+    /// Which kinds of output it drives.
+    pub outputs: &'static [OutputKind],
+    /// Which kinds of sensor it reads.
+    pub sensors: &'static [SensorKind],
+    /// What a `channel` of it may be.
+    pub channels: Channels,
+    /// A person does what it is told to; it has no link.
+    pub by_hand: bool,
 }
 
 /// What the axes of a driver's stages must say.
@@ -68,6 +79,17 @@ impl AxisRules {
         AxisRules { channel: |text| Some(text.to_ascii_uppercase()), channels: "a name", counts: None };
 }
 
+/// What names a driver's channels have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channels {
+    /// There is only one, without a name.
+    One,
+    /// Any; the device has names of its own, and the rig file's `id` where nothing else is said.
+    Any,
+    /// These; the first where nothing else is said.
+    Of(&'static [&'static str]),
+}
+
 /// The kinds of device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -75,12 +97,26 @@ pub enum Kind {
     Stage,
     /// A camera.
     Camera,
+    /// An output.
+    Output,
+    /// A sensor.
+    Sensor,
 }
 
 impl KnownDriver {
     /// A driver whose device needs a link of its own.
     pub const fn alone(name: &'static str, kind: Kind) -> KnownDriver {
-        KnownDriver { name, kind, family: None, stages_per_link: 1, axes: AxisRules::ANY }
+        KnownDriver {
+            name,
+            kind,
+            family: None,
+            stages_per_link: 1,
+            axes: AxisRules::ANY,
+            outputs: &[],
+            sensors: &[],
+            channels: Channels::Any,
+            by_hand: false,
+        }
     }
 }
 

@@ -66,9 +66,14 @@ impl<'a> Section<'a> {
 
     /// The value of `key`, which must be there; the remedy says what to write.
     pub(super) fn need(&mut self, sink: &mut Sink<'_>, key: &'static str, remedy: &str) -> Option<Field<'a>> {
-        let field = self.get(key);
         #[cfg(test)]
         self.needed.push(key);
+        self.need_here(sink, key, remedy)
+    }
+
+    /// The value of `key`, which must be there because of what else the section says; the remedy says what to write.
+    pub(super) fn need_here(&mut self, sink: &mut Sink<'_>, key: &'static str, remedy: &str) -> Option<Field<'a>> {
+        let field = self.get(key);
         if field.is_none() {
             self.say(sink, format!("`{key}` is missing in {}", self.title), remedy);
         }

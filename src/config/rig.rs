@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AxisId, CameraChange, Name, Trust};
-use crate::units::{Distance, Position, Span, Speed, Unit};
+use crate::model::{AxisId, CameraChange, Name, OutputKind, OutputValue, SensorKind, Trust};
+use crate::units::{Distance, Percent, Position, Span, Speed, Unit};
 
 /// A whole rig. It can only be had from [`crate::config::load`], so it is always consistent.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,10 @@ pub struct Rig {
     pub stages: Vec<Stage>,
     /// Cameras.
     pub cameras: Vec<Camera>,
+    /// Outputs.
+    pub outputs: Vec<Output>,
+    /// Sensors.
+    pub sensors: Vec<Sensor>,
     /// Boxes that no carriage may enter.
     pub keep_outs: Vec<KeepOut>,
     /// `[calls]`.
@@ -44,17 +48,33 @@ impl Rig {
         self.cameras.iter().find(|c| c.id.as_str() == name)
     }
 
-    /// The link of the device of that name.
+    /// The link of the device of that name; `None` also where a person does it by hand.
     pub fn link_of(&self, device: &str) -> Option<&Name> {
         let camera = || self.camera(device).map(|c| &c.link);
-        self.stage(device).map(|s| &s.link).or_else(camera)
+        let output = || self.output(device).and_then(|o| o.link.as_ref());
+        let sensor = || self.sensor(device).map(|s| &s.link);
+        self.stage(device).map(|s| &s.link).or_else(camera).or_else(output).or_else(sensor)
     }
 
     /// The devices on that link.
     pub fn on_link(&self, link: &Name) -> Vec<&Name> {
-        let stages = self.stages.iter().filter(|s| s.link == *link).map(|s| &s.id);
-        let cameras = self.cameras.iter().filter(|c| c.link == *link).map(|c| &c.id);
-        stages.chain(cameras).collect()
+        self.devices().filter(|d| self.link_of(d.as_str()) == Some(link)).collect()
+    }
+
+    /// The output of that name.
+    pub fn output(&self, name: &str) -> Option<&Output> {
+        self.outputs.iter().find(|o| o.id.as_str() == name)
+    }
+
+    /// The sensor of that name.
+    pub fn sensor(&self, name: &str) -> Option<&Sensor> {
+        self.sensors.iter().find(|s| s.id.as_str() == name)
+    }
+
+    /// The names of all devices: stages, cameras, outputs, sensors.
+    pub fn devices(&self) -> impl Iterator<Item = &Name> {
+        let stages = self.stages.iter().map(|s| &s.id).chain(self.cameras.iter().map(|c| &c.id));
+        stages.chain(self.outputs.iter().map(|o| &o.id)).chain(self.sensors.iter().map(|s| &s.id))
     }
 
     /// The axis of that name.
@@ -228,6 +248,91 @@ pub struct Camera {
     pub up: Option<(f64, AxisId)>,
     /// Settings applied when it connects.
     pub start: CameraChange,
+    /// The light that is opened for each exposure.
+    pub light: Option<Light>,
+}
+
+/// The light of a camera.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Light {
+    /// The output.
+    pub output: Name,
+    /// To what it is opened where no light passes. One that lets light through already stays as it is.
+    pub open: OutputValue,
+}
+
+/// One output: a shutter, a light, a wheel, a digital line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// Its name.
+    pub id: Name,
+    /// The driver's name.
+    pub driver: String,
+    /// Its link; `None` where a person does it by hand.
+    pub link: Option<Name>,
+    /// What it is.
+    pub kind: OutputKind,
+    /// The device's own name for it.
+    pub channel: String,
+    /// The names of a wheel's positions in the wheel's order; of other kinds empty.
+    pub positions: Vec<Name>,
+    /// The most that a light may be set to.
+    pub max: Percent,
+    /// What becomes of it when everything is stopped.
+    pub on_stop: OnStop,
+    /// How long after a change it takes until the change counts: a shutter's travel, a lamp's warming.
+    pub delay: Duration,
+    /// How long a person is waited for who does it by hand.
+    pub confirm_within: Duration,
+    /// The owner's words about it.
+    pub why: Option<String>,
+}
+
+impl Output {
+    /// What it is made safe to, if it is.
+    pub fn safe(&self) -> Option<&OutputValue> {
+        match &self.on_stop {
+            OnStop::Safe(value) => Some(value),
+            OnStop::Keep => None,
+        }
+    }
+}
+
+/// What becomes of an output at a stop of everything, at the end of the program, and when its device comes back
+/// after the connection was lost.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OnStop {
+    /// It is set to this.
+    Safe(OutputValue),
+    /// It stays as it is.
+    Keep,
+}
+
+/// One sensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sensor {
+    /// Its name.
+    pub id: Name,
+    /// The driver's name.
+    pub driver: String,
+    /// Its link.
+    pub link: Name,
+    /// What it is.
+    pub kind: SensorKind,
+    /// The device's own name for it.
+    pub channel: String,
+    /// The unit of an analog sensor's values, in the owner's words; empty for a digital one.
+    pub unit: String,
+    /// What the device's number is multiplied by.
+    pub scale: f64,
+    /// What is added after that, in the unit.
+    pub offset: f64,
+    /// Lowest and highest value that an analog sensor can have when it works, in the unit.
+    pub range: Option<(f64, f64)>,
+    /// How often it is read.
+    pub poll: Duration,
+    /// The owner's words about it.
+    pub why: Option<String>,
 }
 
 /// A volume that no carriage may enter: the union of its boxes.

@@ -8,10 +8,10 @@ use super::axes::Axes;
 use super::problem::{Problems, Sink, quoted};
 use super::reader::{Field, Section};
 use super::rig::Rig;
-use super::{KnownDrivers, cameras, devices, keep_outs, links, sections, stages};
+use super::{KnownDrivers, cameras, devices, keep_outs, links, outputs, sections, sensors, stages};
 
 /// Sections that a later version will know.
-const FUTURE: [&str; 5] = ["output", "sensor", "rule", "budget", "objective"];
+const FUTURE: [&str; 3] = ["rule", "budget", "objective"];
 
 /// The whole file. `text` has no byte order mark.
 pub(super) fn rig(text: &str, file: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
@@ -77,13 +77,20 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
     let links = links::read(sink, &mut root);
     let stages = stages::read(sink, &mut root, known);
     let axes = Axes::of(&stages);
-    let cameras = cameras::read(sink, &mut root, &axes, known);
-    let all: Vec<&devices::DeviceDraft> =
-        stages.iter().map(|s| &s.device).chain(cameras.iter().map(|c| &c.device)).collect();
+    let outputs = outputs::read(sink, &mut root, known);
+    let sensors = sensors::read(sink, &mut root, known);
+    let cameras = cameras::read(sink, &mut root, &axes, &outputs, known);
+    let all: Vec<&devices::DeviceDraft> = stages
+        .iter()
+        .map(|s| &s.device)
+        .chain(cameras.iter().map(|c| &c.device))
+        .chain(outputs.iter().map(|o| &o.device))
+        .chain(sensors.iter().map(|s| &s.device))
+        .collect();
     devices::check(sink, &all, &links);
     stages::check(sink, &stages);
     if all.is_empty() {
-        sink.say_whole("the file names no stage and no camera", "describe at least one in a [[stage]] or [[camera]]");
+        sink.say_whole("the file names no device", "describe at least one in a [[stage]], [[camera]] or [[output]]");
     }
     let keep_outs = keep_outs::read(sink, &mut root, &axes);
 
@@ -110,6 +117,8 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
         keep_outs: keep_outs.into_iter().collect::<Option<_>>()?,
         cameras: cameras.into_iter().map(|c| c.camera).collect::<Option<_>>()?,
         stages: stages.into_iter().map(|s| s.stage).collect::<Option<_>>()?,
+        outputs: outputs.into_iter().map(|o| o.output).collect::<Option<_>>()?,
+        sensors: sensors.into_iter().map(|s| s.sensor).collect::<Option<_>>()?,
         calls: calls?,
         images: images?,
         log: log?,

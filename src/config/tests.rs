@@ -9,6 +9,9 @@ use crate::units::{Position, Unit};
 
 mod counters;
 mod files;
+mod outputs;
+
+const KINDS: [OutputKind; 4] = [OutputKind::Shutter, OutputKind::Light, OutputKind::Wheel, OutputKind::Line];
 
 const KNOWN: KnownDrivers = KnownDrivers(&[
     KnownDriver { family: Some("grbl"), ..KnownDriver::alone("grbl", Kind::Stage) },
@@ -19,6 +22,24 @@ const KNOWN: KnownDrivers = KnownDrivers(&[
         ..KnownDriver::alone("zaber", Kind::Stage)
     },
     KnownDriver::alone("simcam", Kind::Camera),
+    KnownDriver { family: Some("simio"), outputs: &KINDS, ..KnownDriver::alone("simio", Kind::Output) },
+    KnownDriver {
+        family: Some("grbl"),
+        outputs: &[OutputKind::Shutter, OutputKind::Line],
+        channels: Channels::Of(&["flood", "mist"]),
+        ..KnownDriver::alone("grbl-coolant", Kind::Output)
+    },
+    KnownDriver {
+        outputs: &KINDS,
+        channels: Channels::One,
+        by_hand: true,
+        ..KnownDriver::alone("manual", Kind::Output)
+    },
+    KnownDriver {
+        family: Some("simio"),
+        sensors: &[SensorKind::Analog, SensorKind::Digital],
+        ..KnownDriver::alone("simio-sensor", Kind::Sensor)
+    },
 ]);
 
 fn numbered(channel: &str) -> Option<String> {
@@ -96,12 +117,18 @@ pub(super) fn read_everything() {
     counters::read_chain();
     read(&format!("{GOOD}[images]\npath_map = {{}}\n[log]\nlevel = \"warn\"\n")).expect("a good file");
     read(&GOOD.replacen("\"/dev/ttyUSB0\"", "{ usb = \"1a86:7523\" }", 1)).expect("a good file");
+    read(&outputs::good()).expect("a good file");
 }
 
 /// The problems of the good file after one replacement.
 fn spoiled(from: &str, to: &str) -> Problems {
-    assert!(GOOD.contains(from), "{from}");
-    read(&GOOD.replacen(from, to, 1)).expect_err(to)
+    spoiled_in(GOOD, from, to)
+}
+
+/// The same of another good file.
+fn spoiled_in(good: &str, from: &str, to: &str) -> Problems {
+    assert!(good.contains(from), "{from}");
+    read(&good.replacen(from, to, 1)).expect_err(to)
 }
 
 /// What is replaced by what; where the problem stands (the first such text, or the replaced one if empty); a
@@ -110,11 +137,16 @@ type Case = (&'static str, &'static str, &'static str, &'static str, &'static st
 
 /// Asserts that each case gives exactly one problem, on its line, with its words, and that it can be drawn.
 fn check(cases: &[Case]) {
+    check_in(GOOD, cases);
+}
+
+/// The same of another good file.
+fn check_in(good: &str, cases: &[Case]) {
     for (from, to, at, message, remedy) in cases {
-        let problems = spoiled(from, to);
+        let problems = spoiled_in(good, from, to);
         let [problem] = problems.list.as_slice() else { panic!("{to}:\n{problems}") };
-        let text = GOOD.replacen(from, to, 1);
-        let offset = if at.is_empty() { GOOD.find(from) } else { text.find(at) }.expect(at);
+        let text = good.replacen(from, to, 1);
+        let offset = if at.is_empty() { good.find(from) } else { text.find(at) }.expect(at);
         let line = text[..offset].matches('\n').count() + 1;
         assert_eq!(problem.line(), Some(line), "{problem}");
         assert!(problem.message.contains(message), "{problem}");
@@ -431,7 +463,7 @@ fn optional_sections_are_judged_too() {
         ("roi = [0, 0, 640, 480]", "exposure_ms = 0", "", "`exposure_ms` = 0 ms", "from"),
         ("roi = [0, 0, 640, 480]", "gain = inf", "", "not a finite", "nan"),
         ("roi = [0, 0, 640, 480]", "bits = 11", "", "no pixel depth", "8, 10, 12, 14 or 16"),
-        ("roi = [0, 0, 640, 480]", "light = \"lamp\"", "", "not available in this version", "remove it"),
+        ("roi = [0, 0, 640, 480]", "light = \"lamp\"", "", "there is no output \"lamp\"", "[[output]]"),
         ("wait_s = 10", "wait_s = 0", "", "`wait_s` = 0 s is out of range", "0.001 to 3600 s"),
         ("wait_s = 10", "wait_s = 601", "", "longer than `max_wait_s`, 600 s", "at least `wait_s`"),
         ("wait_s = 10", "max_wait_s = nan", "", "`max_wait_s` is not a finite number", "nan"),
@@ -450,7 +482,7 @@ fn optional_sections_are_judged_too() {
 
 #[test]
 fn what_a_later_version_will_know_is_called_so() {
-    for section in ["[[output]]\nid = \"s\"", "[[sensor]]", "[[rule]]\nname = \"r\"", "[budget]", "[[objective]]"] {
+    for section in ["[[rule]]\nname = \"r\"", "[budget]", "[[objective]]"] {
         let problems = read(&format!("{GOOD}{section}\n")).unwrap_err();
         assert_eq!(problems.list.len(), 1, "{problems}");
         assert_eq!(problems.list[0].line(), Some(GOOD.lines().count() + 1));

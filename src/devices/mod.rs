@@ -3,21 +3,27 @@
 
 mod grbl;
 pub mod link;
+mod make;
+mod manual;
+mod outputs;
+mod shared;
 mod simcam;
+mod simio;
 mod zaber;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::config::{self, AxisRules, Kind, KnownDriver};
+use crate::config::{self, AxisRules, Channels, Kind, KnownDriver};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{
-    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, Name, Pixels, RigError, Source, Time, Told,
-    ToldAxis,
+    CameraChange, CameraSettings, Code, Evidence, Identity, LinkStatus, OutputKind, Pixels, RigError, SensorKind,
+    Source, Time, Told, ToldAxis,
 };
 use crate::units::{Distance, Position, Speed};
 use link::Connector;
-use link::gate::Gate;
+pub use make::{Devices, make};
+pub use outputs::{Output, OutputEvent, Sensor, SensorEvent};
 
 /// A driver: one row of [`DRIVERS`].
 pub struct Driver {
@@ -50,6 +56,10 @@ pub struct Family {
 pub struct OnLink<'a> {
     /// Its stages.
     pub stages: Vec<&'a config::Stage>,
+    /// Its outputs.
+    pub outputs: Vec<&'a config::Output>,
+    /// Its sensors.
+    pub sensors: Vec<&'a config::Sensor>,
 }
 
 /// The devices of one link, in the order of [`OnLink`].
@@ -57,6 +67,10 @@ pub struct OnLink<'a> {
 pub struct Made {
     /// Its stages.
     pub stages: Vec<Box<dyn Stage>>,
+    /// Its outputs.
+    pub outputs: Vec<Box<dyn Output>>,
+    /// Its sensors.
+    pub sensors: Vec<Box<dyn Sensor>>,
 }
 
 /// Makes all devices on one link; opens nothing yet. Devices that share a link share its one connection.
@@ -80,10 +94,45 @@ pub enum Open {
         /// Makes it; opens nothing yet.
         make: fn(&config::Camera, Box<dyn Connector>) -> Box<dyn Camera>,
     },
+    /// An output.
+    Output {
+        /// What it can be.
+        kinds: &'static [OutputKind],
+        /// What names its channels have.
+        channels: Channels,
+        /// Makes it, together with what else is on its link.
+        engine: Engine,
+    },
+    /// An output that a person changes; it has no link.
+    ByHand {
+        /// What it can be.
+        kinds: &'static [OutputKind],
+        /// Makes it.
+        make: fn(&config::Output) -> Box<dyn Output>,
+    },
+    /// A sensor.
+    Sensor {
+        /// What it can be.
+        kinds: &'static [SensorKind],
+        /// What names its channels have.
+        channels: Channels,
+        /// Makes it, together with what else is on its link.
+        engine: Engine,
+    },
 }
 
 /// All drivers.
-pub const DRIVERS: &[Driver] = &[grbl::DRIVER, zaber::DRIVER, simcam::DRIVER];
+pub const DRIVERS: &[Driver] = &[
+    grbl::DRIVER,
+    grbl::COOLANT,
+    grbl::SPINDLE,
+    grbl::PINS,
+    zaber::DRIVER,
+    manual::DRIVER,
+    simcam::DRIVER,
+    simio::DRIVER,
+    simio::SENSOR,
+];
 
 /// The driver of that name.
 pub fn driver(name: &str) -> Option<&'static Driver> {
@@ -98,16 +147,28 @@ pub fn known() -> config::KnownDrivers {
 
 impl Driver {
     fn known(&self) -> KnownDriver {
-        let (kind, axes) = match self.open {
-            Open::Stage { axes, .. } => (Kind::Stage, axes),
-            Open::Camera { .. } => (Kind::Camera, AxisRules::ANY),
+        let alone = |kind| KnownDriver::alone(self.name, kind);
+        let known = match self.open {
+            Open::Stage { axes, .. } => KnownDriver { axes, ..alone(Kind::Stage) },
+            Open::Camera { .. } => alone(Kind::Camera),
+            Open::Output { kinds, channels, .. } => KnownDriver { outputs: kinds, channels, ..alone(Kind::Output) },
+            Open::ByHand { kinds, .. } => {
+                KnownDriver { outputs: kinds, channels: Channels::One, by_hand: true, ..alone(Kind::Output) }
+            }
+            Open::Sensor { kinds, channels, .. } => KnownDriver { sensors: kinds, channels, ..alone(Kind::Sensor) },
         };
         KnownDriver {
-            name: self.name,
-            kind,
             family: self.family.map(|f| f.name),
             stages_per_link: self.family.map_or(1, |f| f.stages_per_link),
-            axes,
+            ..known
+        }
+    }
+
+    /// What makes all devices of a link on which this driver's device is.
+    fn engine(&self) -> Option<Engine> {
+        match self.open {
+            Open::Stage { engine, .. } | Open::Output { engine, .. } | Open::Sensor { engine, .. } => Some(engine),
+            Open::Camera { .. } | Open::ByHand { .. } => None,
         }
     }
 }
@@ -363,75 +424,4 @@ pub struct RawFrame {
     pub settings: CameraSettings,
     /// The camera's own count.
     pub sequence: u64,
-}
-
-/// All that the rig thread needs of a rig's devices; made from the rig file, opened by ticking.
-pub struct Devices {
-    /// The stages in the rig's order.
-    pub stages: Vec<Box<dyn Stage>>,
-    /// The cameras in the rig's order.
-    pub cameras: Vec<Box<dyn Camera>>,
-    /// The traits of the stages.
-    pub traits: Vec<StageTraits>,
-    /// Where the stages' positions come from.
-    pub sources: Vec<Source>,
-    /// The gate of each link that a device uses, by the link's name.
-    pub gates: Vec<(Name, Gate)>,
-}
-
-/// Makes the devices of a rig. `connect` says how a link is opened: [`link::connector`], or memory in tests.
-///
-/// # Errors
-/// `unsupported` for a driver that isn't there or drives another kind of device; `config` refuses such files
-/// before.
-pub fn make(
-    rig: &Arc<config::Rig>,
-    connect: &mut dyn FnMut(&config::Link) -> Box<dyn Connector>,
-) -> Result<Devices, RigError> {
-    let mut devices = Devices { stages: vec![], cameras: vec![], traits: vec![], sources: vec![], gates: vec![] };
-    let unknown = |driver: &str, id: &dyn std::fmt::Display| {
-        RigError::new(Code::Unsupported, format!("There is no driver \"{driver}\" for {id}."))
-    };
-    let link = |id: &Name| {
-        rig.link(id.as_str()).ok_or_else(|| RigError::new(Code::NotFound, format!("There is no link {id}.")))
-    };
-    let mut gates: Vec<(Name, Gate)> = Vec::new();
-    let mut connect = |link: &config::Link| {
-        let (gate, connector) = Gate::before(connect(link));
-        gates.push((link.id.clone(), gate));
-        connector
-    };
-    // Each link is made whole, at the first device that names it; the devices go to their places in the file's order.
-    let mut places: Vec<Option<Box<dyn Stage>>> = rig.stages.iter().map(|_| None).collect();
-    for s in &rig.stages {
-        let Some(Driver { open: Open::Stage { traits, source, .. }, .. }) = driver(&s.driver) else {
-            return Err(unknown(&s.driver, &s.id));
-        };
-        devices.traits.push(*traits);
-        devices.sources.push(*source);
-    }
-    for (i, s) in rig.stages.iter().enumerate() {
-        let Some(Driver { open: Open::Stage { engine, .. }, .. }) = driver(&s.driver) else { continue };
-        if rig.stages[..i].iter().any(|earlier| earlier.link == s.link) {
-            continue;
-        }
-        let (indices, stages): (Vec<usize>, Vec<&config::Stage>) =
-            rig.stages.iter().enumerate().filter(|(_, other)| other.link == s.link).unzip();
-        let made = engine(&OnLink { stages }, connect(link(&s.link)?));
-        for (index, stage) in indices.into_iter().zip(made.stages) {
-            places[index] = Some(stage);
-        }
-    }
-    for (stage, config) in places.into_iter().zip(&rig.stages) {
-        let missing = || RigError::new(Code::Internal, format!("Driver {} made no {}.", config.driver, config.id));
-        devices.stages.push(stage.ok_or_else(missing)?);
-    }
-    for c in &rig.cameras {
-        let Some(Driver { open: Open::Camera { make }, .. }) = driver(&c.driver) else {
-            return Err(unknown(&c.driver, &c.id));
-        };
-        devices.cameras.push(make(c, connect(link(&c.link)?)));
-    }
-    devices.gates = gates;
-    Ok(devices)
 }

@@ -3,6 +3,7 @@
 
 mod judge;
 mod keep_out;
+mod outputs;
 mod panel;
 mod path;
 #[cfg(test)]

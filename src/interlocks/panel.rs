@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::judge::Rules;
 use super::path::{Drive, HomeDrive, Leg};
-use crate::model::{Home, Name, RigError, Snapshot, Time};
+use crate::model::{Home, Name, RigError, SetOutput, Snapshot, Time};
 use crate::units::Distance;
 
 /// An order that the interlocks have judged on the state of this moment.
@@ -93,6 +93,15 @@ impl Panel {
     /// All refusals at once; nothing has moved.
     pub fn clear_home(&mut self, home: &Home, state: &Snapshot, now: Time) -> Result<Cleared<'_, HomeDrive>, RigError> {
         let order = self.rules.judge_home(home, state, now)?;
+        Ok(Cleared { order, panel: PhantomData })
+    }
+
+    /// Clears a change of an output.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed.
+    pub fn clear_set(&mut self, set: &SetOutput, state: &Snapshot) -> Result<Cleared<'_, SetOutput>, RigError> {
+        let order = self.rules.judge_set(set, state)?;
         Ok(Cleared { order, panel: PhantomData })
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::config::Rig;
-use crate::model::{Aim, Home, Move, Name, Shot, Snapshot};
+use crate::model::{Aim, Home, Move, Name, SetOutput, Shot, Snapshot};
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,8 @@ pub enum Step {
     Settle(Duration),
     /// Take a frame.
     Shoot(Shot),
+    /// Set an output and see it there.
+    Set(SetOutput),
 }
 
 impl Step {
@@ -32,6 +34,7 @@ impl Step {
             Step::Home(h) => format!("homing {}", h.stage),
             Step::Settle(d) => format!("settling for {} ms", d.as_millis()),
             Step::Shoot(s) => format!("exposing {}", s.camera),
+            Step::Set(s) => format!("setting {} to {}", s.output, s.value),
         }
     }
 }
@@ -90,6 +93,11 @@ impl Sequence {
         Sequence { uses: vec![home.stage.clone()], title, steps: [Step::Home(home)].into() }
     }
 
+    /// A change of an output.
+    pub fn output(title: String, set: SetOutput) -> Sequence {
+        Sequence { uses: vec![set.output.clone()], title, steps: [Step::Set(set)].into() }
+    }
+
     /// One frame, after moves if there are any. A stage that moved stands still for its longest settling
     /// time before the exposure begins.
     pub fn picture(title: String, rig: &Rig, moves: Vec<Move>, shot: Shot) -> Sequence {
@@ -101,6 +109,8 @@ impl Sequence {
             .unwrap_or_default();
         let mut uses: Vec<Name> = moves.iter().map(|m| m.stage.clone()).collect();
         uses.push(shot.camera.clone());
+        // Nobody else switches the light while it exposes.
+        uses.extend(rig.camera(shot.camera.as_str()).and_then(|c| c.light.as_ref()).map(|l| l.output.clone()));
         uses.dedup();
         let mut steps: std::collections::VecDeque<Step> = moves.into_iter().map(Step::Move).collect();
         if !settle.is_zero() {

@@ -127,6 +127,11 @@ impl PersonStop {
         state.standing.all || state.standing.stages.contains(stage)
     }
 
+    /// Whether any stop by a person is on record.
+    pub fn stands(&self) -> bool {
+        !self.0.state.lock().standing.is_empty()
+    }
+
     /// What is to be known of the stop that stands, as a clause: since when, or why its record can't be read.
     pub fn words(&self) -> Option<String> {
         let state = self.0.state.lock();

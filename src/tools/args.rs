@@ -440,7 +440,7 @@ mod tests {
         for (spec, missing) in [
             ("home", "stage is missing: the rig has several; name one of scope, stand."),
             ("save_position", "stage is missing: the rig has several; name one of scope, stand."),
-            ("clear_fault", "device is missing: name one of scope, stand, cam."),
+            ("clear_fault", "device is missing: name one of scope, stand, cam, lamp, shutter, filter."),
             ("check_move", "unit is missing: name one of nm, um, mm."),
         ] {
             let schema = (super::super::registry::find(spec).unwrap().input)(&rig);

@@ -185,6 +185,11 @@ fn releasable(state: &Snapshot, device: &str) -> bool {
             return false;
         }
         stage.fault.as_ref()
+    } else if let Some(output) = state.output(device) {
+        if output.stopped_by == Some(StopBy::Person) {
+            return false;
+        }
+        output.fault.as_ref()
     } else {
         state.camera(device).and_then(|c| c.fault.as_ref())
     };

@@ -22,6 +22,8 @@ pub(crate) fn manifest(rig: &Rig) -> Answer {
     let mut lines = vec![format!("Rig {}.", rig.name)];
     lines.extend(rig.stages.iter().map(|s| stage_words(s, rig)));
     lines.extend(rig.cameras.iter().map(camera_words));
+    lines.extend(rig.outputs.iter().map(super::outputs::describe_output));
+    lines.extend(rig.sensors.iter().map(super::outputs::describe_sensor));
     lines.extend(rig.keep_outs.iter().map(|k| keep_out_words(k, rig)));
     if let Some(scan) = &rig.scan {
         let focus = scan.focus.as_ref().map_or(String::new(), |f| format!(", focus is {f}"));
@@ -35,6 +37,8 @@ pub(crate) fn manifest(rig: &Rig) -> Answer {
         .next("get_state", "get_state {} for where everything stands")
         .with("stages", rig.stages.iter().map(|s| stage_json(s, rig)).collect::<Vec<_>>())
         .with("cameras", rig.cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>())
+        .with("outputs", rig.outputs.iter().map(|o| super::outputs::output_manifest(o, rig)).collect::<Vec<_>>())
+        .with("sensors", rig.sensors.iter().map(|s| super::outputs::sensor_manifest(s, rig)).collect::<Vec<_>>())
         .with("keep_outs", rig.keep_outs.iter().map(|k| keep_out_json(k, rig)).collect::<Vec<_>>())
         .with("cannot", cannot(rig))
         .with("simulated", rig.file.is_none());
@@ -88,7 +92,7 @@ fn toward(axis: &Axis) -> Option<&'static str> {
     axis.toward_sample.map(|d| if d > 0.0 { "greater is toward the sample" } else { "smaller is toward the sample" })
 }
 
-fn because(why: Option<&str>) -> String {
+pub(crate) fn because(why: Option<&str>) -> String {
     why.map_or(String::new(), |w| format!(" (owner: {})", w.trim_end_matches('.')))
 }
 
@@ -102,7 +106,13 @@ fn camera_words(camera: &Camera) -> String {
         (Some(r), Some(u)) => format!("right in the picture is {r}, up is {u}"),
         _ => "how the picture lies on the stage is not known".into(),
     };
-    format!("Camera {} ({}): {} um a pixel; {axes}.", camera.id, camera.driver, plain(camera.pixel_size_um))
+    let light = match &camera.light {
+        Some(l) => {
+            format!("; {} is set to {} for each exposure where no light passes, and back after it", l.output, l.open)
+        }
+        None => String::new(),
+    };
+    format!("Camera {} ({}): {} um a pixel; {axes}{light}.", camera.id, camera.driver, plain(camera.pixel_size_um))
 }
 
 /// An axis with its direction: `+scope.x`.
@@ -207,11 +217,11 @@ fn axis_json(axis: &Axis) -> Value {
 }
 
 /// On what the claim rests that a driver works.
-fn evidence(driver: &str) -> Option<Evidence> {
+pub(crate) fn evidence(driver: &str) -> Option<Evidence> {
     devices::driver(driver).map(|d| d.evidence)
 }
 
-fn insert_why(m: &mut Map<String, Value>, why: Option<&str>) {
+pub(crate) fn insert_why(m: &mut Map<String, Value>, why: Option<&str>) {
     if let Some(why) = why {
         m.insert("why".into(), json!(why));
     }
@@ -226,6 +236,7 @@ fn camera_json(camera: &Camera, rig: &Rig) -> Value {
         "pixel_size_um": number(Some(camera.pixel_size_um)),
         "right": camera.right.as_ref().map(signed),
         "up": camera.up.as_ref().map(signed),
+        "light": camera.light.as_ref().map(|l| l.output.as_str()),
     })
 }
 

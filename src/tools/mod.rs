@@ -12,7 +12,7 @@
 //! | `turns`, `progress` | the order of a client's calls; signs of life of a long one |
 //! | `presence`, `readiness` | which devices are there, for the list; what keeps the rig from being ready |
 //! | `seats`, `tally`, `front` | who is served; which codes were answered; what the local socket asks for |
-//! | `describe`, `state`, `motion`, `stopping`, `jobs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
+//! | `describe`, `state`, `motion`, `stopping`, `jobs`, `outputs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
 mod answer;
 mod args;
@@ -27,6 +27,7 @@ mod front;
 mod images;
 mod jobs;
 mod motion;
+mod outputs;
 mod picture;
 mod presence;
 mod progress;

@@ -18,11 +18,15 @@ pub(crate) struct Present {
     pub(crate) stages: bool,
     /// At least one camera.
     pub(crate) cameras: bool,
+    /// At least one output.
+    pub(crate) outputs: bool,
+    /// At least one sensor.
+    pub(crate) sensors: bool,
 }
 
 impl Present {
     /// Everything.
-    pub(crate) const ALL: Present = Present { stages: true, cameras: true };
+    pub(crate) const ALL: Present = Present { stages: true, cameras: true, outputs: true, sensors: true };
 
     /// What `state` shows, from what was there before: a device that is being opened keeps its tools if it
     /// has them and doesn't get them back before it answers.
@@ -38,7 +42,13 @@ impl Present {
                 .cameras
                 .iter()
                 .any(|c| c.ready || c.exposing || (self.cameras && (c.link.open || c.fault.is_none())));
-        Present { stages, cameras }
+        // One that is being made safe is there.
+        let there = |ready: bool, before: bool, open: bool, well: bool| ready || (before && (open || well));
+        let outputs = state.outputs.is_empty()
+            || state.outputs.iter().any(|o| there(o.ready, self.outputs, o.link.open, o.fault.is_none()));
+        let sensors = state.sensors.is_empty()
+            || state.sensors.iter().any(|s| there(s.ready, self.sensors, s.link.open, s.fault.is_none()));
+        Present { stages, cameras, outputs, sensors }
     }
 }
 
@@ -73,7 +83,7 @@ mod tests {
         let mut state = testing::state();
         state.stages[0].activity = Activity::Connecting;
         assert!(Present::ALL.seen(&state).stages);
-        let gone = Present { stages: false, cameras: true };
+        let gone = Present { stages: false, ..Present::ALL };
         assert!(!gone.seen(&state).stages);
         state.stages[0].activity = Activity::Idle;
         assert!(gone.seen(&state).stages);
@@ -90,6 +100,20 @@ mod tests {
         state.cameras[0].fault = Some(testing::fault());
         state.cameras[0].link = LinkStatus::default();
         assert!(!Present::ALL.seen(&state).cameras);
+    }
+
+    #[test]
+    fn outputs_and_sensors_whose_link_is_closed_with_a_fault_are_gone() {
+        let mut state = testing::state();
+        assert_eq!(Present::ALL.seen(&state), Present::ALL);
+        for o in &mut state.outputs {
+            (o.ready, o.fault, o.link) = (false, Some(testing::fault()), LinkStatus::default());
+        }
+        assert!(!Present::ALL.seen(&state).outputs && Present::ALL.seen(&state).sensors);
+        for s in &mut state.sensors {
+            (s.ready, s.fault, s.link) = (false, Some(testing::fault()), LinkStatus::default());
+        }
+        assert!(!Present::ALL.seen(&state).sensors);
     }
 
     #[test]

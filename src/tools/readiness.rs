@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::words::{self, number};
 use crate::config::{Homing, Rig, Stage};
-use crate::model::{Activity, AxisStatus, CameraStatus, JobState, JobStatus, Snapshot, StageStatus, StopBy, Time};
+use crate::model::{
+    Activity, AxisStatus, CameraStatus, JobState, JobStatus, OutputStatus, Snapshot, StageStatus, StopBy, Time,
+};
 use crate::units::plain;
 
 /// How old the newest reading may be before it is told; idle stages are read several times a second.
@@ -67,7 +69,22 @@ pub(crate) fn hitches(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>
             None => found.push(Hitch::new(format!("{} has not reported yet", camera.id)).again()),
         }
     }
-    found.extend(running(state).map(|j| Hitch::new(format!("{} runs", j.id)).by("get_job", None, wait_for(j)).again()));
+    for output in state.outputs.iter().filter(|_| only.is_none()) {
+        found.extend(of_output(output));
+    }
+    for sensor in state.sensors.iter().filter(|s| only.is_none() && s.fault.is_some()) {
+        let name = &sensor.sensor;
+        let say = format!("diagnose {{}} says what {name} needs");
+        found.push(Hitch::new(format!("sensor {name} can't be read")).by("diagnose", None, say));
+    }
+    let waiting = running(state).filter_map(|j| Some((j, j.waits_for.as_ref()?)));
+    found.extend(waiting.map(|(j, what)| {
+        let say =
+            format!("ask the person at the rig to {what} and to confirm it; then get_job {{\"job_id\": \"{}\"}}", j.id);
+        Hitch::new(format!("{} waits for a person to {what}", j.id)).by("get_job", None, say)
+    }));
+    let busy = running(state).filter(|j| j.waits_for.is_none());
+    found.extend(busy.map(|j| Hitch::new(format!("{} runs", j.id)).by("get_job", None, wait_for(j)).again()));
     match state.queued {
         0 => {}
         1 => found.push(Hitch::new("one command waits for its turn").again()),
@@ -181,6 +198,24 @@ fn outside(stage: &Stage, status: &StageStatus) -> Option<Hitch> {
     Some(hitch.person(format!("ask the person at the rig to bring {} back into its travel", stage.id)))
 }
 
+fn of_output(status: &OutputStatus) -> Option<Hitch> {
+    let name = status.output.as_str();
+    if let Some(by) = status.stopped_by {
+        let hitch = Hitch::new(format!("{name} was made safe by {}", words::stopper(by)));
+        if by == StopBy::Person {
+            return Some(hitch.person(format!("ask that person to release {name}")));
+        }
+        let say = format!("when it is safe to go on, clear_fault {{\"device\": \"{name}\"}}");
+        let hitch = hitch.by("clear_fault", Some(name), say);
+        return Some(hitch.person(format!("ask the person at the rig to release {name}")));
+    }
+    if let Some(fault) = &status.fault {
+        let hitch = Hitch::new(format!("{name} has a fault, [{}]", fault.code));
+        return Some(hitch.by("diagnose", None, format!("diagnose {{}} says what {name} needs")));
+    }
+    (!status.ready).then(|| Hitch::new(format!("{name} is still being opened or made safe")).again())
+}
+
 fn of_camera(status: &CameraStatus) -> Option<Hitch> {
     let name = &status.camera;
     if let Some(fault) = &status.fault {
@@ -222,6 +257,7 @@ mod tests {
             state: JobState::Running,
             doing: String::new(),
             orphan: false,
+            waits_for: None,
         })
     }
 

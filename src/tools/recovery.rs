@@ -90,6 +90,17 @@ pub(crate) fn recovery(code: Code) -> Recovery {
         Code::ControllerRefused | Code::TooLong | Code::CameraFailed => {
             (&[("diagnose", "call diagnose {}")], "ask the person at the rig to look")
         }
+        Code::OutputFailed => (
+            &[
+                ("clear_fault", "ask the person at the rig to look; then call clear_fault {\"device\": \"{device}\"}"),
+                ("diagnose", "call diagnose {}"),
+            ],
+            "ask the person at the rig to look",
+        ),
+        Code::RefusedByPerson => (
+            &[("get_state", "call get_state {} and ask the person at the rig what shall be done instead")],
+            "ask the person at the rig what shall be done instead",
+        ),
         Code::Stalled | Code::WrongDirection => (
             &[(
                 "get_state",
@@ -155,6 +166,9 @@ pub(crate) fn instead(error: &RigError, state: &Snapshot, device: &str, tool: &s
     if let Some(camera) = state.camera(device) {
         let opening = !camera.ready && !camera.exposing && camera.fault.is_none();
         return if gone && opening { wait() } else { None };
+    }
+    if let Some(output) = state.output(device) {
+        return if gone && !output.ready && output.fault.is_none() { wait() } else { None };
     }
     let stage = state.stage(device)?;
     if gone && error.moved != Moved::No && stage.activity == Activity::Offline {

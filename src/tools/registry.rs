@@ -9,7 +9,7 @@ use super::answer::ToolError;
 use super::call::Handler;
 use super::presence::Present;
 use super::schema::{self, Object, Schema};
-use super::{camera, describe, eaa, images, jobs, motion, state, stopping};
+use super::{camera, describe, eaa, images, jobs, motion, outputs, state, stopping};
 use crate::access::Policy;
 use crate::config::Rig;
 use crate::model::Code;
@@ -25,6 +25,10 @@ pub(crate) enum Need {
     AnyStage,
     /// A camera.
     Camera,
+    /// An output.
+    Output,
+    /// A sensor.
+    Sensor,
     /// A camera, but the tool stays when it is gone: it reads what was taken.
     Pictures,
     /// The section `[eaa]`; the tool stays when its camera is gone.
@@ -40,6 +44,8 @@ impl Need {
             Need::Nothing => true,
             Need::Stage | Need::AnyStage => !rig.stages.is_empty(),
             Need::Camera | Need::Pictures => !rig.cameras.is_empty(),
+            Need::Output => !rig.outputs.is_empty(),
+            Need::Sensor => !rig.sensors.is_empty(),
             Need::Eaa => rig.eaa.is_some(),
             Need::EaaParameters => rig.eaa.as_ref().is_some_and(|e| !e.parameters.is_empty()),
         }
@@ -50,6 +56,8 @@ impl Need {
         match self {
             Need::Stage => present.stages,
             Need::Camera => present.cameras,
+            Need::Output => present.outputs,
+            Need::Sensor => present.sensors,
             Need::Nothing | Need::AnyStage | Need::Pictures | Need::Eaa | Need::EaaParameters => true,
         }
     }
@@ -60,6 +68,8 @@ impl Need {
             Need::Nothing => "nothing is lacking",
             Need::Stage | Need::AnyStage => "this rig has no stage",
             Need::Camera | Need::Pictures => "this rig has no camera",
+            Need::Output => "this rig has no output",
+            Need::Sensor => "this rig has no sensor",
             Need::Eaa => "the rig file has no [eaa] section",
             Need::EaaParameters => "the rig file's [eaa] section has no parameters",
         }
@@ -187,7 +197,7 @@ pub(crate) const TABLE: &[Spec] = &[
     Spec {
         name: "describe_rig",
         title: "Describe the rig",
-        description: "What this rig is: stages, axes with units, limits and directions in words, cameras with pixel size, \
+        description: "What this rig is: stages, axes with units, limits and directions in words, cameras, outputs, sensors, \
                       interlocks with the owner's reasons, what it cannot do, saved positions. Call it first, once; it \
                       never changes. For the present state call get_state.",
         hints: READS,
@@ -332,6 +342,34 @@ pub(crate) const TABLE: &[Spec] = &[
         run: |call| Box::pin(motion::save_position(call)),
     },
     Spec {
+        name: "set_output",
+        title: "Set an output",
+        description: "Sets a light (percent), a shutter or line (state) or a wheel (position), and answers once it reads so; \
+                      its delay is waited for. Where a person does it by hand the answer is waiting_for_person with a \
+                      job_id. For exposure and gain use set_camera, for tuning lists set_parameters.",
+        hints: MOVES_TO,
+        need: Need::Output,
+        input: outputs::set_output_input,
+        output: moves,
+        examples: &[
+            r#"{"output": "lamp", "percent": 30}"#,
+            r#"{"output": "shutter", "state": "open"}"#,
+            r#"{"output": "filter", "position": "gfp"}"#,
+        ],
+        run: |call| Box::pin(outputs::set_output(call)),
+    },
+    Spec {
+        name: "read_sensor",
+        title: "Read a sensor",
+        description: "The newest reading of a sensor with its unit and age. For positions and outputs call get_state.",
+        hints: READS,
+        need: Need::Sensor,
+        input: outputs::read_sensor_input,
+        output: outputs::read_sensor_output,
+        examples: &[r#"{"sensor": "temperature"}"#],
+        run: |call| Box::pin(outputs::read_sensor(call)),
+    },
+    Spec {
         name: "acquire_image",
         title: "Acquire an image",
         description: "Takes one picture; returns its PNG and exact raw data as paths, with statistics in words. With \
@@ -348,8 +386,8 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "set_camera",
         title: "Set the camera",
         description: "Changes exposure, gain, region of interest, binning or bit depth for the pictures to come; what is \
-                      left out stays. Returns what was really set. Moves nothing; for tuning lists of values see \
-                      set_parameters.",
+                      left out stays. Returns what was really set. Moves nothing; for lights see set_output, for tuning \
+                      lists of values set_parameters.",
         hints: SETS,
         need: Need::Camera,
         input: camera::set_camera_input,
@@ -474,7 +512,7 @@ pub(crate) const TABLE: &[Spec] = &[
         title: "Set tuning parameters",
         description: "Sets the rig's tuning parameters as one list, in the order that get_parameters tells. May MOVE STAGES, \
                       judged as motion; all or nothing is judged before anything moves. For one axis use move_to, for the \
-                      camera set_camera.",
+                      camera set_camera, for lights set_output.",
         hints: MOVES_TO,
         need: Need::EaaParameters,
         input: eaa::set_parameters_input,

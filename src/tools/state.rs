@@ -12,11 +12,16 @@ use super::readiness::{Hitch, hitches};
 use super::schema::{Object, Schema, choice, integer_in, stage, text};
 use super::words;
 use crate::config::Rig;
-use crate::model::{CameraStatus, Fault, JobState, LinkStatus, Remedy, Snapshot, StageStatus, Time, Way};
+use crate::model::{
+    CameraStatus, Fault, JobState, JobStatus, LinkStatus, OutputStatus, Remedy, SensorStatus, Snapshot, StageStatus,
+    Time, Way,
+};
 use crate::store::EventFilter;
 
 /// The most bytes of a state report: it is read often.
 const STATE_BYTES: usize = 2048;
+/// How many of them outputs may take, and sensors as many.
+const ROWS_BYTES: usize = 360;
 
 /// Arguments of `get_state`.
 pub(crate) fn get_state_input(rig: &Rig) -> Schema {
@@ -72,21 +77,26 @@ pub(crate) fn report(
     }
     let cameras: Vec<&CameraStatus> = if only.is_none() { state.cameras.iter().collect() } else { Vec::new() };
     lines.extend(cameras.iter().map(|c| words::camera_line(c)));
-    let running: Vec<Value> = state
-        .jobs
-        .iter()
-        .filter(|j| j.state == JobState::Running)
-        .map(|j| json!({ "job_id": j.id.to_string(), "title": j.title, "doing": j.doing }))
-        .collect();
-    lines.extend(
-        state.jobs.iter().filter(|j| j.state == JobState::Running).map(|j| format!("{} runs: {}.", j.id, j.title)),
-    );
+    let outputs: &[OutputStatus] = if only.is_none() { &state.outputs } else { &[] };
+    lines.extend(outputs.iter().map(super::outputs::output_line));
+    let sensors: &[SensorStatus] = if only.is_none() { &state.sensors } else { &[] };
+    lines.extend(sensors.iter().map(|s| super::outputs::sensor_line(s, rig, now)));
+    let running: Vec<Value> = state.jobs.iter().filter(|j| j.state == JobState::Running).map(|j| job_json(j)).collect();
+    let runs = |j: &JobStatus| match &j.waits_for {
+        Some(what) => format!("{} waits for a person to {what}.", j.id),
+        None => format!("{} runs: {}.", j.id, j.title),
+    };
+    lines.extend(state.jobs.iter().filter(|j| j.state == JobState::Running).map(|j| runs(j)));
     let mut answer = Answer::ok("")
         .with("jobs", running)
         .with("control", "anybody")
         .with("queued", state.queued)
         .with("cameras", cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>())
         .with("ready", found.is_empty());
+    let rows = outputs.iter().map(|o| super::outputs::output_json(o, rig));
+    answer = fitting(answer, "outputs", rows, outputs.len());
+    let rows = sensors.iter().map(|s| super::outputs::sensor_json(s, rig, now));
+    answer = fitting(answer, "sensors", rows, sensors.len());
     let (line, what) = readiness(found, only);
     if !what.is_empty() {
         answer = answer.with("not_ready", what);
@@ -118,7 +128,35 @@ pub(crate) fn report(
     answer.with("stages", shown).with("truncated", truncated)
 }
 
-fn fault_json(f: &Fault) -> Value {
+/// As many rows as fit, and how many there are when that is not all; the prose has all of them.
+fn fitting(answer: Answer, key: &str, rows: impl Iterator<Item = Value>, total: usize) -> Answer {
+    if total == 0 {
+        return answer;
+    }
+    let mut bytes = 0;
+    let shown: Vec<Value> = rows
+        .take_while(|row| {
+            bytes += row.to_string().len() + 1;
+            bytes <= ROWS_BYTES
+        })
+        .collect();
+    let answer = if shown.len() < total { answer.with(&format!("total_{key}"), total) } else { answer };
+    answer.with(key, shown)
+}
+
+fn job_json(job: &JobStatus) -> Value {
+    let mut m = Map::from_iter([
+        ("job_id".to_owned(), json!(job.id.to_string())),
+        ("title".to_owned(), json!(job.title)),
+        ("doing".to_owned(), json!(job.doing)),
+    ]);
+    if let Some(what) = &job.waits_for {
+        m.insert("waiting_for_person".into(), json!(what));
+    }
+    Value::Object(m)
+}
+
+pub(crate) fn fault_json(f: &Fault) -> Value {
     json!({ "code": f.code.text(), "what": f.what, "remedy": f.remedy })
 }
 
@@ -215,6 +253,37 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
         };
         device(&what, &c.link, c.identity.as_ref(), c.fault.as_ref(), may_clear, &mut lines, &mut devices);
     }
+    for o in &state.outputs {
+        let config = rig.output(o.output.as_str());
+        let driver = config.map_or("", |c| c.driver.as_str());
+        if config.is_some_and(|c| c.link.is_none()) {
+            by_hand(o, driver, &mut lines, &mut devices);
+            continue;
+        }
+        let simulated = words::simulated(rig, driver);
+        let what = Device {
+            name: o.output.as_str(),
+            kind: "output",
+            driver,
+            simulated,
+            ready: o.ready,
+            connecting: o.fault.is_none(),
+        };
+        device(&what, &o.link, o.identity.as_ref(), o.fault.as_ref(), may_clear, &mut lines, &mut devices);
+    }
+    for s in &state.sensors {
+        let driver = rig.sensor(s.sensor.as_str()).map_or("", |c| c.driver.as_str());
+        let simulated = words::simulated(rig, driver);
+        let what = Device {
+            name: s.sensor.as_str(),
+            kind: "sensor",
+            driver,
+            simulated,
+            ready: s.ready,
+            connecting: s.fault.is_none(),
+        };
+        device(&what, &s.link, s.identity.as_ref(), s.fault.as_ref(), may_clear, &mut lines, &mut devices);
+    }
     if lines.is_empty() {
         lines.push("No device has reported yet; call diagnose {} again in a second.".into());
     }
@@ -237,6 +306,19 @@ fn path_json(file: Option<&Path>) -> Value {
 /// A client can't know in which folder the server stands.
 pub(crate) fn absolute(file: &Path) -> String {
     std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
+}
+
+/// An output that a person changes has no connection that could fail.
+fn by_hand(o: &OutputStatus, driver: &str, lines: &mut Vec<String>, devices: &mut Vec<Value>) {
+    let to_do = match &o.waits_for {
+        Some(what) => format!("Ask the person at the rig to {what}, and to confirm it."),
+        None => "Nothing to do.".to_owned(),
+    };
+    lines.push(format!("output {} ({driver}) is changed by hand. {to_do}", o.output));
+    devices.push(json!({
+        "device": o.output.as_str(), "kind": "output", "driver": driver, "simulated": false, "fault": o.fault.as_ref().map(fault_json),
+        "to_do": to_do,
+    }));
 }
 
 struct Device<'a> {
@@ -310,8 +392,7 @@ fn what_to_do(d: &Device<'_>, link: &LinkStatus, fault: Option<&Fault>, may_clea
 
 /// Arguments of `list_events`.
 pub(crate) fn list_events_input(rig: &Rig) -> Schema {
-    let devices = rig.stages.iter().map(|s| s.id.to_string()).chain(rig.cameras.iter().map(|c| c.id.to_string()));
-    let devices: Vec<String> = devices.collect();
+    let devices: Vec<String> = rig.devices().map(ToString::to_string).collect();
     let mut object = Object::new().may("kind", text(32, "Only this kind: intent, outcome, refused, stop, fault, …"));
     if !devices.is_empty() {
         object = object.may("device", choice(devices, "Only this device."));

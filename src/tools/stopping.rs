@@ -25,9 +25,9 @@ pub(crate) fn stop_input(rig: &Rig) -> Schema {
 
 /// Arguments of `clear_fault`.
 pub(crate) fn clear_fault_input(rig: &Rig) -> Schema {
-    let devices = rig.stages.iter().map(|s| s.id.to_string()).chain(rig.cameras.iter().map(|c| c.id.to_string()));
-    let devices: Vec<String> = devices.collect();
-    Object::new().must("device", choice(devices, "Stage or camera.")).build()
+    // A sensor's faults end by themselves.
+    let devices = rig.devices().filter(|n| rig.sensor(n.as_str()).is_none()).map(Name::to_string);
+    Object::new().must("device", choice(devices, "Stage, camera or output.")).build()
 }
 
 /// Which stage a stop means: the named one if the rig has it, otherwise all, whatever else was sent.

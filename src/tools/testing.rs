@@ -3,21 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::config::{self, Kind, KnownDriver, KnownDrivers, Rig};
+use crate::config::{self, Rig};
 use crate::model::{
     Activity, AxisId, AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Fault, Frame, LinkStatus,
-    Moved, Name, Pixels, Remedy, Snapshot, Source, StageStatus, Time, Trust,
+    Moved, Name, OutputStatus, OutputValue, Pixels, Remedy, SensorStatus, SensorValue, Snapshot, Source, StageStatus,
+    Time, Trust,
 };
-use crate::units::{Position, Unit};
-
-/// The drivers that the example rigs name.
-const KNOWN: KnownDrivers =
-    KnownDrivers(&[KnownDriver::alone("grbl", Kind::Stage), KnownDriver::alone("simcam", Kind::Camera)]);
+use crate::units::{Percent, Position, Unit};
 
 /// The rig of `steadyhand demo`.
 pub(crate) fn rig() -> Rig {
     let text = include_str!("../../rigs/demo.toml").replace("@SCOPE@", "/dev/ttyDEMO").replace("@CAM@", "127.0.0.1:9");
-    let rig = config::parse(&text, Path::new("demo.toml"), &KNOWN);
+    let text = text.replace("@IO@", "127.0.0.1:10");
+    let rig = config::parse(&text, Path::new("demo.toml"), &crate::devices::known());
     Rig { file: None, ..rig.unwrap_or_else(|p| panic!("{}", p.render(false))) }
 }
 
@@ -53,7 +51,42 @@ pub(crate) fn state() -> Snapshot {
         identity: None,
         link: LinkStatus { port: "127.0.0.1:9".into(), open: true, ..LinkStatus::default() },
     };
-    Snapshot { at: Time::ZERO, stages: vec![stage], cameras: vec![camera], ..Snapshot::default() }
+    let link = || LinkStatus { port: "127.0.0.1:10".into(), open: true, ..LinkStatus::default() };
+    let output = |name: &str, value| OutputStatus {
+        output: Name::new(name),
+        ready: true,
+        value: Some(value),
+        assumed: false,
+        target: None,
+        waits_for: None,
+        read_at: Some(Time::ZERO),
+        fault: None,
+        stopped_by: None,
+        identity: None,
+        link: link(),
+    };
+    let sensor = SensorStatus {
+        sensor: Name::new("temperature"),
+        ready: true,
+        value: Some(SensorValue::Number(21.5)),
+        in_range: true,
+        read_at: Some(Time::ZERO),
+        fault: None,
+        identity: None,
+        link: link(),
+    };
+    Snapshot {
+        at: Time::ZERO,
+        stages: vec![stage],
+        cameras: vec![camera],
+        outputs: vec![
+            output("lamp", OutputValue::Percent(Percent::ZERO)),
+            output("shutter", OutputValue::Open(false)),
+            output("filter", OutputValue::At(Name::new("empty"))),
+        ],
+        sensors: vec![sensor],
+        ..Snapshot::default()
+    }
 }
 
 /// Settings of a small camera.

@@ -169,6 +169,8 @@ fn siblings_that_are_easily_confused_name_each_other() {
         ("get_state", "diagnose"),
         ("stop", "cancel_job"),
         ("set_camera", "set_parameters"),
+        ("set_camera", "set_output"),
+        ("set_output", "set_parameters"),
         ("list_images", "list_events"),
     ] {
         assert!(text(a).contains(b) && text(b).contains(a), "{a} and {b}");
@@ -229,6 +231,10 @@ fn a_state_report_has_at_most_two_kilobytes_however_many_stages_there_are() {
     assert!(cut.text.contains("and 37 more"), "{}", cut.text);
     assert_eq!((&cut.data["truncated"], &cut.data["total_stages"]), (&json!(true), &json!(41)));
     assert!(cut.text.contains("41 stages"), "{}", cut.text);
+    let many: Vec<_> = (0..60).map(|_| states.outputs[0].clone()).collect();
+    states.outputs = many;
+    let cut = state::report(&big, &states, states.at, None, &[], None);
+    assert!(size(&cut) <= 2048 && cut.data["total_outputs"] == 60, "{}", size(&cut));
     let one = state::report(&big, &states, states.at, Some("stage39"), &[], None);
     assert_eq!(one.data["stages"][0]["stage"], "stage39");
 }

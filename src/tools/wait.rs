@@ -13,7 +13,7 @@ use super::book::{Begun, Entry};
 use super::call::Call;
 use super::progress;
 use crate::actor::{RigHandle, Ticket};
-use crate::model::{Code, JobId, JobState, Moved, Name, Report, RigError};
+use crate::model::{Code, JobId, JobState, Moved, Name, Report, RigError, Snapshot};
 use crate::plans::Plan;
 
 /// Signs of life come this often.
@@ -137,6 +137,10 @@ async fn wait(
             released.cancel();
             Ok(running(call, entry))
         }
+        () = person_asked(call, entry) => {
+            released.cancel();
+            Ok(running(call, entry))
+        }
         () = call.core.shutting_down.cancelled() => {
             let ended = tokio::time::timeout(LAST_WORDS, entry.ended()).await;
             ended.map_or_else(
@@ -155,6 +159,16 @@ async fn patience_ends(patience: Option<Duration>) {
     match patience {
         Some(time) => tokio::time::sleep(time).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Ends once the command waits for a person, which can take longer than any caller waits.
+async fn person_asked(call: &Call, entry: &Entry) {
+    let Ok(live) = call.live() else { return std::future::pending().await };
+    let mut changes = live.handle.changes();
+    let asks = |s: &Snapshot| s.job(entry.job).is_some_and(|j| j.waits_for.is_some());
+    if changes.wait_for(|s| asks(s)).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -177,6 +191,9 @@ pub(crate) async fn beats(call: &Call, job: JobId) {
 pub(crate) fn running(call: &Call, entry: &Entry) -> Answer {
     let state = call.live().ok().map(|l| l.handle.snapshot());
     let job = state.as_ref().and_then(|s| s.job(entry.job));
+    if let Some(what) = job.and_then(|j| j.waits_for.as_ref()) {
+        return asking(entry, what);
+    }
     let (title, doing) = job.map_or(("waiting for its turn", ""), |j| (j.title.as_str(), j.doing.as_str()));
     let moving =
         entry.stage.as_ref().and_then(|n| state.as_ref()?.stage(n.as_str())).is_some_and(|s| s.activity.is_motion());
@@ -197,11 +214,29 @@ pub(crate) fn running(call: &Call, entry: &Entry) -> Answer {
     answer.epoch(epoch).next("get_job", next)
 }
 
+/// The answer of a call whose command waits for a person.
+fn asking(entry: &Entry, what: &str) -> Answer {
+    let text = format!(
+        "{} waits for a person: ask the person at the rig to {what}, and then to confirm it there (steadyhand confirm \
+         {}). Nobody else can.",
+        entry.job, entry.job
+    );
+    let next = format!("get_job {{\"job_id\": \"{}\", \"wait_s\": 20}} once the person was asked", entry.job);
+    Answer::ok(text)
+        .with("status", "waiting_for_person")
+        .with("job_id", entry.job.to_string())
+        .with("tool", entry.tool)
+        .with("waits_for", what)
+        .moved(Moved::Unknown)
+        .epoch(None)
+        .next("get_job", next)
+}
+
 /// The first outcome of a command that was sent again.
 fn repeated(outcome: Outcome) -> Outcome {
     match outcome {
         Ok(answer) => {
-            let runs = answer.data.get("status").is_some_and(|s| s == "running");
+            let runs = answer.data.get("status").is_some_and(|s| s != "ok");
             let say = if runs {
                 "(This command_id was sent before: it is the same job, nothing was begun twice.)"
             } else {

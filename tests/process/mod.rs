@@ -105,7 +105,8 @@ impl Server {
 /// The rig of the demonstration with nothing behind its ports.
 pub(crate) fn write_unplugged_rig(folder: &Path) {
     let rig = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/demo.toml")).expect("the rig");
-    let rig = rig.replace("@SCOPE@", "/dev/no-such-port").replace("@CAM@", "127.0.0.1:9");
+    let rig =
+        rig.replace("@SCOPE@", "/dev/no-such-port").replace("@CAM@", "127.0.0.1:9").replace("@IO@", "127.0.0.1:10");
     fs::write(folder.join("rig.toml"), rig).expect("written");
 }
 
@@ -120,7 +121,7 @@ pub(crate) fn bench(folder: &Path) -> hw_sim::serve::Running {
         found.expect("a device").trim_start_matches("tcp://").to_owned()
     };
     let rig = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs/demo.toml")).expect("the rig");
-    let rig = rig.replace("@SCOPE@", &path("scope")).replace("@CAM@", &path("cam"));
+    let rig = rig.replace("@SCOPE@", &path("scope")).replace("@CAM@", &path("cam")).replace("@IO@", &path("io"));
     fs::write(folder.join("rig.toml"), rig).expect("written");
     bench
 }

@@ -30,7 +30,8 @@ pub const DEMO: &str = include_str!("../../rigs/demo.toml");
 
 /// A rig from the text of a file.
 pub fn rig(text: &str) -> Arc<Rig> {
-    let text = text.replace("@SCOPE@", "/dev/virtual-scope").replace("@CAM@", "127.0.0.1:1");
+    let text =
+        text.replace("@SCOPE@", "/dev/virtual-scope").replace("@CAM@", "127.0.0.1:1").replace("@IO@", "127.0.0.1:2");
     match config::parse(&text, Path::new("test.toml"), &devices::known()) {
         Ok(rig) => Arc::new(rig),
         Err(problems) => panic!("{}", problems.render(false)),
@@ -149,6 +150,7 @@ impl Lab {
             let device = match link.id.as_str() {
                 "scope-port" => "scope",
                 "camera-port" => "cam",
+                "io-port" => "io",
                 other => other,
             };
             let far = Far::default();

@@ -60,6 +60,9 @@ impl Talk<'_> {
         self.good("check_move", json!({"stage": "scope", "targets": {"x": 39.3, "y": 26.2}, "unit": "mm"})).await?;
         self.good("move_to", json!({"stage": "scope", "targets": {"x": 39.3, "y": 26.2}, "unit": "mm"})).await?;
         self.good("move_to", json!({"stage": "scope", "targets": {"z": 2000}, "unit": "um"})).await?;
+        head("It lights the specimen; the lamp's own answer is read back before this counts as done.");
+        self.good("set_output", json!({"output": "shutter", "state": "open"})).await?;
+        self.good("set_output", json!({"output": "lamp", "percent": 30})).await?;
         head("It takes a picture, moves a quarter of a millimetre, and takes another.");
         let first = self.good("acquire_image", json!({"preview": false})).await?;
         let epoch = self.epoch().await?;
@@ -68,7 +71,7 @@ impl Talk<'_> {
         let second = self.good("acquire_image", json!({"preview": false})).await?;
         head("A workflow reads the newest picture's array (image_k) back, exactly.");
         self.array().await?;
-        head("A long move is stopped on its way, past everything that waits.");
+        head("A long move is stopped on its way, past everything that waits; lamp and shutter are made safe.");
         self.good("move_to", json!({"stage": "scope", "targets": {"x": 5, "y": 45}, "unit": "mm", "wait_s": 0}))
             .await?;
         tokio::time::sleep(Duration::from_millis(700)).await;
@@ -85,7 +88,10 @@ impl Talk<'_> {
     async fn online(&self) -> Result<(), String> {
         for _ in 0..100 {
             let state = self.ask("get_state", json!({})).await?.1;
-            if state["stages"][0]["activity"] == "idle" && state["cameras"][0]["ready"] == true {
+            if state["stages"][0]["activity"] == "idle"
+                && state["cameras"][0]["ready"] == true
+                && state["outputs"].as_array().is_some_and(|o| o.iter().all(|o| o.get("ready").is_none()))
+            {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

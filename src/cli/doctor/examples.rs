@@ -120,6 +120,9 @@ fn fitted(example: &str, rig: &Rig) -> Option<Value> {
     if let Some(camera) = map.get_mut("camera") {
         *camera = json!(rig.cameras.first()?.id.as_str());
     }
+    if let Some(sensor) = map.get_mut("sensor") {
+        *sensor = json!(rig.sensors.first()?.id.as_str());
+    }
     if map.contains_key("targets") {
         let axis = stage?.axes.first()?;
         let middle = (axis.travel.low.to(axis.unit) + axis.travel.high.to(axis.unit)) / 2.0;

@@ -107,6 +107,28 @@ pub(super) fn all(rig: &Rig, state: &Snapshot, host: &Host) -> Vec<Finding> {
             }
         }
     }
+    for (id, link, driver) in rig
+        .outputs
+        .iter()
+        .filter_map(|o| Some((&o.id, o.link.as_ref()?, &o.driver)))
+        .chain(rig.sensors.iter().map(|s| (&s.id, &s.link, &s.driver)))
+    {
+        let output = state.output(id.as_str()).map(|o| (&o.fault, o.ready, &o.identity, &o.link));
+        let sensor = || state.sensor(id.as_str()).map(|s| (&s.fault, s.ready, &s.identity, &s.link));
+        let Some((fault, ready, identity, line)) = output.or_else(sensor) else { continue };
+        match fault {
+            Some(fault) => out.extend(unreachable(rig, host, id, link, driver, fault, line)),
+            None if !ready => {
+                let what = format!("{} did not get ready in time.", line.port);
+                let remedy = "switch the device off and on, and run doctor again";
+                out.push(Finding::new(Level::Problem, id, what).remedy(remedy));
+            }
+            None => {
+                let model = identity.as_ref().map_or_else(|| "a device".into(), |i| i.model.clone());
+                out.push(Finding::new(Level::Good, id, format!("{model} on {}", line.port)));
+            }
+        }
+    }
     if !host.meddlers.is_empty() && !host.ports.is_empty() {
         let names: Vec<String> = host.meddlers.iter().map(ToString::to_string).collect();
         let trouble = out.iter().any(|f| f.level == Level::Problem);

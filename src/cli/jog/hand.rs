@@ -169,7 +169,10 @@ mod tests {
     use crate::model::{Activity, Epoch, LinkStatus};
 
     fn hand() -> Hand {
-        let text = include_str!("../../../rigs/demo.toml").replace("@SCOPE@", "/dev/a").replace("@CAM@", "a:1");
+        let text = include_str!("../../../rigs/demo.toml")
+            .replace("@SCOPE@", "/dev/a")
+            .replace("@CAM@", "a:1")
+            .replace("@IO@", "a:2");
         let rig = crate::config::parse(&text, Path::new("demo.toml"), &crate::devices::known()).expect("a rig");
         Hand::new(&rig.stages[0])
     }

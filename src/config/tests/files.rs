@@ -56,7 +56,8 @@ fn the_example_rigs_load() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        let text = text.replace("@SCOPE@", "/dev/pts/3").replace("@CAM@", "127.0.0.1:4711");
+        let text =
+            text.replace("@SCOPE@", "/dev/pts/3").replace("@CAM@", "127.0.0.1:4711").replace("@IO@", "127.0.0.1:4712");
         if let Err(problems) = parse(&text, &path, &KNOWN) {
             panic!("{}", problems.render(false));
         }
@@ -67,7 +68,10 @@ fn the_example_rigs_load() {
 
 #[test]
 fn the_demo_is_homed_outside_its_keep_outs() {
-    let text = include_str!("../../../rigs/demo.toml").replace("@SCOPE@", "COM3").replace("@CAM@", "127.0.0.1:4711");
+    let text = include_str!("../../../rigs/demo.toml")
+        .replace("@SCOPE@", "COM3")
+        .replace("@CAM@", "127.0.0.1:4711")
+        .replace("@IO@", "127.0.0.1:4712");
     let rig = parse(&text, Path::new("demo.toml"), &KNOWN).unwrap();
     // Grbl pulls 1 mm off each switch, to -1 mm of its own count.
     let homed = |axis: &AxisId| {

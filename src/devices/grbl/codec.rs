@@ -90,6 +90,12 @@ pub(super) struct Report {
     pub(super) offset: Option<Vec<f64>>,
     /// The letters of the pins that are active.
     pub(super) pins: Option<String>,
+    /// The spindle's speed in revolutions a minute, of controllers that can vary it.
+    pub(super) spindle: Option<f64>,
+    /// Whether the overrides were told, with which 1.1 tells the accessories too.
+    pub(super) overrides: bool,
+    /// The letters of the accessories that are on.
+    pub(super) accessories: Option<String>,
 }
 
 /// The state word.
@@ -206,11 +212,17 @@ fn report(line: &str) -> Option<Report> {
             "WCO" => report.offset = Some(coordinates(value)?),
             "Bf" => numbers(value, 2..=3)?,
             "F" => numbers(value, 1..=1)?,
-            "FS" => numbers(value, 2..=3)?,
-            "Ov" => numbers(value, 3..=3)?,
+            "FS" => {
+                numbers(value, 2..=3)?;
+                report.spindle = value.split(',').nth(1).and_then(|s| s.parse().ok());
+            }
+            "Ov" => {
+                numbers(value, 3..=3)?;
+                report.overrides = true;
+            }
             "Ln" => numbers(value, 1..=1)?,
             "Pn" => report.pins = Some(letters(value)?),
-            "A" => drop(letters(value)?),
+            "A" => report.accessories = Some(letters(value)?),
             // grblHAL and FluidNC.
             "H" | "T" | "TLR" | "D" | "Sc" | "MPG" | "FW" | "In" | "SD" | "Q" | "R" | "WCS" | "THC" | "P" => {}
             _ => return None,

@@ -4,6 +4,7 @@
 //! in each other's way, since reports are told by their brackets.
 
 mod hear;
+mod outputs;
 mod report;
 mod stop;
 
@@ -16,10 +17,11 @@ use super::questions::Questions;
 use crate::config;
 use crate::devices::link::dialogue::Dialogue;
 use crate::devices::link::{Connector, IDLE, Wire, WireEvent};
-use crate::devices::{Stage, StageEvent, StageFacts};
+use crate::devices::{OnLink, Stage, StageEvent, StageFacts};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{Code, Identity, LinkStatus, RigError, Time};
 use crate::units::{Distance, Speed};
+use outputs::{Pin, Port};
 
 const JOG_CANCEL: u8 = 0x85;
 const FEED_HOLD: u8 = b'!';
@@ -61,6 +63,7 @@ enum Ask {
     Motion,
     Home,
     Unlock,
+    Spindle,
     /// `$G` once more, to find the place in the stream after an answer was missed.
     Sync,
 }
@@ -156,13 +159,20 @@ pub(super) struct Grbl {
     attempts: u32,
     bad_before: u64,
     now: Time,
+    has_stage: bool,
+    /// What the stage has not been told yet.
+    pub(super) stage_events: Vec<StageEvent>,
+    pub(super) outputs: Vec<Port>,
+    pub(super) pins: Vec<Pin>,
 }
 
 impl Grbl {
-    pub(super) fn new(stage: &config::Stage, connector: Box<dyn Connector>) -> Grbl {
-        let axes = stage
-            .axes
+    pub(super) fn new(on: &OnLink<'_>, connector: Box<dyn Connector>) -> Grbl {
+        let axes = on
+            .stages
             .iter()
+            .take(1)
+            .flat_map(|stage| &stage.axes)
             .map(|a| {
                 // config refuses channels that are no letter; place 6 is in no report, so such an axis would
                 // never have a position.
@@ -172,7 +182,7 @@ impl Grbl {
             .collect();
         Grbl {
             axes,
-            homes: matches!(stage.home, config::Homing::Cycle { .. }),
+            homes: on.stages.first().is_some_and(|s| matches!(s.home, config::Homing::Cycle { .. })),
             wire: Wire::new(connector),
             lines: Lines::default(),
             phase: Phase::Closed,
@@ -203,6 +213,10 @@ impl Grbl {
             attempts: 0,
             bad_before: 0,
             now: Time::ZERO,
+            has_stage: !on.stages.is_empty(),
+            stage_events: Vec::new(),
+            outputs: on.outputs.iter().map(|o| Port::new(o)).collect(),
+            pins: on.sensors.iter().map(|s| Pin::new(s)).collect(),
         }
     }
 
@@ -386,6 +400,7 @@ impl Grbl {
                     self.recovering = false;
                     out.push(StageEvent::NotRecovered { what });
                 }
+                Ask::Spindle => self.spindle_answered(Some((Code::NotResponding, what)), now),
                 // Identification begins again.
                 Ask::Version | Ask::Settings | Ask::Modes => {}
                 // The rest of a line whose end was lost may have spoilt it.
@@ -506,6 +521,7 @@ impl Stage for Grbl {
             self.status.deadline(),
             self.own_reset.map(|r| r.at + BOOT),
             self.resync,
+            self.hush().filter(|t| *t > now),
             self.unknown_until(),
             match self.phase {
                 Phase::Boot { knocked, .. } => Some(knocked.map_or(now, |t| t + KNOCK)),
@@ -527,6 +543,10 @@ impl Stage for Grbl {
             return;
         }
         let moving = self.is_watched();
+        if self.hush().is_some_and(|t| now < t) {
+            self.poll_wanted = true;
+            return;
+        }
         if self.status.may_ask(now, moving) {
             self.wire.aside(&[STATUS], now);
             self.status.ask(now);

@@ -6,13 +6,18 @@
 mod codec;
 mod dialect;
 mod driver;
+mod fronts;
 mod questions;
 
 use super::link::Connector;
+use super::shared::Shared;
 use super::{Driver, Family, Made, OnLink, Open};
-use crate::config::AxisRules;
+use crate::config::{AxisRules, Channels};
 use crate::interlocks::StageTraits;
-use crate::model::{Evidence, Source};
+use crate::model::{Evidence, OutputKind, SensorKind, Source};
+
+/// One controller answers for all devices on its link.
+const FAMILY: Option<Family> = Some(Family { name: "grbl", stages_per_link: 1 });
 
 /// The row of the table.
 pub(super) const DRIVER: Driver = Driver {
@@ -20,7 +25,7 @@ pub(super) const DRIVER: Driver = Driver {
     what: "GRBL 1.1 controllers and relatives (0.9, grblHAL, FluidNC) on a serial line",
     evidence: Evidence::IndependentHost,
     simulated: false,
-    family: Some(Family { name: "grbl", stages_per_link: 1 }),
+    family: FAMILY,
     open: Open::Stage {
         traits: StageTraits { coordinated: true, homes_single_axes: false },
         source: Source::Counter,
@@ -33,8 +38,50 @@ pub(super) const DRIVER: Driver = Driver {
     },
 };
 
-/// A link of this family has one stage.
+/// The row of its coolant outputs, which switch whatever is wired to them, also while axes move.
+pub(super) const COOLANT: Driver = Driver {
+    name: "grbl-coolant",
+    what: "a shutter or a line on GRBL's coolant output, toggled by a real-time byte and confirmed by the reports",
+    evidence: Evidence::Manual,
+    simulated: false,
+    family: FAMILY,
+    open: Open::Output {
+        kinds: &[OutputKind::Shutter, OutputKind::Line],
+        channels: Channels::Of(&["flood", "mist"]),
+        engine,
+    },
+};
+
+/// The row of its spindle output.
+pub(super) const SPINDLE: Driver = Driver {
+    name: "grbl-spindle",
+    what: "a light on GRBL's spindle PWM; GRBL changes it only while its axes stand",
+    evidence: Evidence::Manual,
+    simulated: false,
+    family: FAMILY,
+    open: Open::Output { kinds: &[OutputKind::Light], channels: Channels::One, engine },
+};
+
+/// The row of its input pins.
+pub(super) const PINS: Driver = Driver {
+    name: "grbl-pins",
+    what: "an input pin of GRBL: limit switches, probe, door, hold, reset, start",
+    evidence: Evidence::Manual,
+    simulated: false,
+    family: FAMILY,
+    open: Open::Sensor {
+        kinds: &[SensorKind::Digital],
+        channels: Channels::Of(&["P", "D", "H", "R", "S", "X", "Y", "Z", "A", "B", "C"]),
+        engine,
+    },
+};
+
+/// A link of this family has at most one stage.
 fn engine(on: &OnLink<'_>, connector: Box<dyn Connector>) -> Made {
-    let Some(stage) = on.stages.first() else { return Made::default() };
-    Made { stages: vec![Box::new(driver::Grbl::new(stage, connector))] }
+    let grbl = Shared::new(driver::Grbl::new(on, connector));
+    Made {
+        stages: on.stages.iter().take(1).map(|_| fronts::stage(&grbl)).collect(),
+        outputs: (0..on.outputs.len()).map(|i| fronts::output(&grbl, i)).collect(),
+        sensors: (0..on.sensors.len()).map(|i| fronts::sensor(&grbl, i)).collect(),
+    }
 }

@@ -40,7 +40,7 @@ pub(super) const DRIVER: Driver = Driver {
 };
 
 fn engine(on: &OnLink<'_>, connector: Box<dyn Connector>) -> Made {
-    Made { stages: front::fronts(&on.stages, connector) }
+    Made { stages: front::fronts(&on.stages, connector), ..Made::default() }
 }
 
 /// The axis that a channel names: `2` or `2.1`.

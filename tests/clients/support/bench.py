@@ -53,6 +53,7 @@ class Bench:
         text = (REPOSITORY / "rigs/demo.toml").read_text()
         text = text.replace("@SCOPE@", str(self.links / "scope"))
         text = text.replace("@CAM@", self.paths["cam"].removeprefix("tcp://"))
+        text = text.replace("@IO@", self.paths["io"].removeprefix("tcp://"))
         for old, new in changes:
             assert old in text, f"the rig file has no {old!r}"
             text = text.replace(old, new)

@@ -61,7 +61,10 @@ impl Grbl {
             }
             Line::Bracket(tag, rest) => match tag.as_str() {
                 "VER" => self.dialect = self.dialect.clone().refined(&rest),
-                "GC" => self.sync_seen = true,
+                "GC" => {
+                    self.sync_seen = true;
+                    self.modes_heard(&rest);
+                }
                 // 0.9: `[0.9j.20160303:]` and `[G0 G54 …]`.
                 "" if rest.starts_with("G0 ") || rest.starts_with("G1 ") => self.sync_seen = true,
                 // It follows an alarm that only a reset ends; if that isn't known, its line was lost.
@@ -86,6 +89,7 @@ impl Grbl {
         self.unfinished = None;
         self.forget();
         self.dialect = Dialect::read(text);
+        self.outputs_restarted();
         match (before, own) {
             (Phase::Ready, Some(own)) => {
                 if own.loses {
@@ -198,6 +202,7 @@ impl Grbl {
                 }
                 self.identify_next(asked.what, now, out);
             }
+            (Ask::Spindle, error) => self.spindle_answered(error.map(|e| (Code::ControllerRefused, e)), now),
             (Ask::Sync, _) => self.sync_again = false,
         }
     }

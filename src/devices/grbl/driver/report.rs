@@ -121,6 +121,7 @@ impl Grbl {
         // Not asked for: its age is unknown, so it is no reading.
         let Some(asked_at) = asked_at else { return };
         self.confirm(report, asked_at, out);
+        self.accessories_heard(report, asked_at);
         if self.phase == Phase::Ready {
             out.push(StageEvent::Reading(self.reading(report, asked_at)));
             if self.unread && report.state == State::Idle && self.line.is_free() && self.stopping.is_none() {
