@@ -463,3 +463,40 @@ fn a_stop_reaches_the_rig_while_nothing_else_answers() {
     assert_eq!(state.data["stages"][0]["stopped_by"], "person");
     held.lock().expect("unpoisoned").send(()).expect("released");
 }
+
+/// A turret that a person turns.
+const TURRET: &str = r#"
+[[output]]
+id = "turret"
+driver = "manual"
+kind = "wheel"
+positions = ["10x", "40x"]
+on_stop = "keep"
+"#;
+
+#[test]
+fn what_a_person_does_by_hand_is_confirmed_from_a_shell() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = bench(folder.path());
+    let rig = fs::read_to_string(folder.path().join("rig.toml")).expect("the rig") + TURRET;
+    fs::write(folder.path().join("rig.toml"), rig).expect("written");
+    let mut server = serve(folder.path());
+    let none = shell(folder.path(), &["confirm"]);
+    assert!(!none.status.success() && words(&none).contains("No job waits for a person"), "{}", words(&none));
+
+    let asked = server.call("set_output", json!({"output": "turret", "position": "40x"}));
+    assert_eq!(facts(&asked)["status"], "waiting_for_person", "{asked}");
+    let job = facts(&asked)["job_id"].clone();
+    let wrong = shell(folder.path(), &["confirm", "job-999"]);
+    assert!(!wrong.status.success() && words(&wrong).contains(job.as_str().expect("a job")), "{}", words(&wrong));
+    let done = shell(folder.path(), &["confirm", "--by", "ada"]);
+    assert!(done.status.success() && words(&done).contains("ada says that it is done"), "{}", words(&done));
+    let ended = server.call("get_job", json!({"job_id": job, "wait_s": 10}));
+    assert_eq!((&facts(&ended)["status"], &facts(&ended)["position"]), (&json!("ok"), &json!("40x")), "{ended}");
+
+    server.call("set_output", json!({"output": "turret", "position": "10x"}));
+    let refused = shell(folder.path(), &["confirm", "--refused"]);
+    assert!(refused.status.success(), "{}", words(&refused));
+    let state = server.call("get_state", json!({}));
+    assert!(!state.to_string().contains("waits for a person"), "{state}");
+}

@@ -60,6 +60,7 @@ enum Command {
     Release(person::ReleaseArgs),
     Reclaim(person::ReclaimArgs),
     Reference(person::ReferenceArgs),
+    Confirm(person::ConfirmArgs),
     Call(call::CallArgs),
 }
 
@@ -85,6 +86,7 @@ pub fn run() -> ExitCode {
         Command::Release(args) => person::release(args),
         Command::Reclaim(args) => person::reclaim(args),
         Command::Reference(args) => person::reference(args),
+        Command::Confirm(args) => person::confirm(args),
         Command::Call(args) => call::run(&args),
     }
 }

@@ -1,4 +1,4 @@
-//! What only a person may do to a running rig: `resume`, `release`, `reclaim` and `reference`.
+//! What only a person may do to a running rig: `resume`, `release`, `reclaim`, `reference` and `confirm`.
 
 use std::io;
 use std::process::ExitCode;
@@ -67,6 +67,31 @@ pub(super) struct ReferenceArgs {
     unit: Option<String>,
     #[command(flatten)]
     which: Which,
+}
+
+/// Say that you have done by hand what a job waits for, such as turning the turret.
+///
+/// A client that sets a device of driver `manual` is told to ask you; its job goes on when you confirm. `steadyhand jobs`
+/// shows what waits.
+#[derive(Debug, Args)]
+pub(super) struct ConfirmArgs {
+    /// The job; needed where several wait.
+    #[arg(value_name = "JOB")]
+    job: Option<String>,
+    /// You refuse: the job ends.
+    #[arg(long)]
+    refused: bool,
+    /// Your name, for the log; without it, the one you are logged in with.
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(super) fn confirm(args: ConfirmArgs) -> ExitCode {
+    let login = || ["USER", "USERNAME"].iter().find_map(|key| std::env::var(key).ok()).filter(|name| !name.is_empty());
+    let by = args.by.or_else(login).unwrap_or_else(|| "a person".into());
+    order(&args.which, &Request::Confirm { job: args.job, done: !args.refused, by })
 }
 
 pub(super) fn resume(args: ResumeArgs) -> ExitCode {

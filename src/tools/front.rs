@@ -262,6 +262,35 @@ impl Face {
         })
     }
 
+    /// A person called `by` has done by hand what a job waits for, or refuses to. Without a job, the only one that waits
+    /// is meant.
+    pub fn confirm(&self, job: Option<&str>, done: bool, by: &str) -> Said {
+        let by: String = by.chars().filter(|c| !c.is_control()).take(80).collect();
+        self.person(|handle, caller| {
+            let state = handle.snapshot();
+            let waiting: Vec<(&JobStatus, &str)> =
+                state.jobs.iter().filter_map(|j| Some((&**j, j.waits_for.as_deref()?))).collect();
+            let all = || waiting.iter().map(|(j, what)| format!("{} ({what})", j.id)).collect::<Vec<_>>().join(", ");
+            let (job, what) = match (job, waiting.as_slice()) {
+                (_, []) => return Err(RigError::new(Code::NotFound, "No job waits for a person.")),
+                (None, [only]) => *only,
+                (None, _) => {
+                    let what = format!("Several jobs wait for a person: {}. Name one.", all());
+                    return Err(RigError::new(Code::InvalidArgument, what));
+                }
+                (Some(name), some) => *some.iter().find(|(j, _)| j.id.to_string() == name).ok_or_else(|| {
+                    RigError::new(Code::NotFound, format!("{name:?} waits for nobody. What waits: {}.", all()))
+                })?,
+            };
+            wait_for(handle.confirm(caller, job.id, done, &by)?)?;
+            let text = match done {
+                true => format!("{} goes on: {by} says that it is done ({what}).", job.id),
+                false => format!("{} ends: {by} refuses ({what}).", job.id),
+            };
+            Ok((text, json!({ "job_id": job.id.to_string(), "done": done })))
+        })
+    }
+
     /// Carries out an order that only a person may give.
     fn person(&self, order: impl FnOnce(&RigHandle, &Caller) -> Result<(String, Value), RigError>) -> Said {
         let live = match self.live() {

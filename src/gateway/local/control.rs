@@ -107,6 +107,7 @@ fn answer(face: &Face, request: Result<Request, String>, crowded: bool) -> Said 
         Ok(Request::Release { device }) => face.release(&device),
         Ok(Request::Reclaim { device }) => face.reclaim(&device),
         Ok(Request::Reference { axis, value, unit }) => face.reference(&axis, value, unit.as_deref()),
+        Ok(Request::Confirm { job, done, by }) => face.confirm(job.as_deref(), done, &by),
         Err(why) => {
             let what = format!("This is no request of this version ({}): {why}.", env!("CARGO_PKG_VERSION"));
             Said::error(RigError::new(Code::InvalidArgument, what), "use the same version of steadyhand everywhere.")

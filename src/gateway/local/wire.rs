@@ -70,6 +70,16 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unit: Option<String>,
     },
+    /// A person has done by hand what a job waits for, or refuses to.
+    Confirm {
+        /// The job; the only one that waits without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<String>,
+        /// Whether it is done.
+        done: bool,
+        /// The person's name, for the log.
+        by: String,
+    },
 }
 
 impl Request {
