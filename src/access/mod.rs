@@ -32,6 +32,14 @@ pub fn caller(id: Name, way: Way, client: Option<(&str, &str)>) -> Caller {
     Caller { id, client, way }
 }
 
+/// Who stands behind a request over HTTP, as far as that is known of somebody who need not say: the client's
+/// `User-Agent`, for clients whose handshake was on another connection.
+#[derive(Debug, Clone)]
+pub struct Visitor {
+    /// What it says.
+    pub agent: Option<String>,
+}
+
 fn plain_text(name: &str, version: &str) -> String {
     let whole = format!("{name} {version}");
     whole.trim().chars().map(|c| if c.is_control() { '?' } else { c }).take(CLIENT_NAME).collect()

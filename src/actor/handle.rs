@@ -293,6 +293,17 @@ impl RigHandle {
         self.send(caller, None, |reply| Command::Person(PersonOrder::Reclaim { device, reply }))
     }
 
+    /// Whether the rig thread runs.
+    pub fn is_alive(&self) -> bool {
+        self.published.has_changed().is_ok()
+    }
+
+    /// Comes back when the rig thread has ended, however it did.
+    pub async fn ended(&self) {
+        let mut changes = self.changes();
+        while changes.changed().await.is_ok() {}
+    }
+
     /// Makes everything safe and ends the rig thread.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use clap::Args;
 use hw_sim::Bench;
 use hw_sim::serve::{self, Running as RunningBench};
 
+use super::http::HttpArgs;
 use super::serve::{Options, Running, host, no_socket, runtime};
 use super::{fail, logs, say};
 use crate::config::{self, Rig};
@@ -25,13 +26,15 @@ const RIG: &str = include_str!("../../rigs/demo.toml");
 /// The bench is part of this program: an XYZ stage on a GRBL controller behind a real pseudo-terminal (loopback TCP
 /// where there is none), and a camera that sees a specimen. Started on a terminal it holds a conversation through the
 /// real client, prints it, and goes on serving; with --once it ends after the conversation. Started by an assistant's
-/// host, without a terminal on standard input, it serves at once. Without --data-dir, pictures and logs go to a new
+/// host, without a terminal on standard input, or with --http, it serves at once. Without --data-dir, pictures and logs go to a new
 /// folder among the system's temporary ones.
 #[derive(Debug, Clone, Args)]
 pub(super) struct DemoArgs {
     /// End after the conversation.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "http")]
     once: bool,
+    #[command(flatten)]
+    http: HttpArgs,
     #[command(flatten)]
     options: Options,
 }
@@ -40,7 +43,11 @@ pub(super) fn run(args: &DemoArgs) -> ExitCode {
     if args.once && args.options.read_only {
         return fail("the conversation moves the stage: leave out --once or --read-only");
     }
-    let talk = !args.options.read_only && (args.once || io::stdin().is_terminal());
+    let listening = match args.http.listen() {
+        Ok(listening) => listening,
+        Err(error) => return fail(&error),
+    };
+    let talk = listening.is_none() && !args.options.read_only && (args.once || io::stdin().is_terminal());
     let bench = match RunningBench::start(Bench::microscope(1), serve::Options::default()) {
         Ok(bench) => bench,
         Err(error) => return fail(&format!("the simulated bench could not be started: {error}")),
@@ -60,7 +67,7 @@ pub(super) fn run(args: &DemoArgs) -> ExitCode {
         }
     }
     if !talk {
-        return host(Ok(rig), &options, own());
+        return host(Ok(rig), &options, own(), listening);
     }
     match converse(rig, &options, &place, args.once) {
         Ok(code) => code,

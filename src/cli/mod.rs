@@ -7,6 +7,7 @@ mod connect;
 mod demo;
 mod doctor;
 mod host;
+mod http;
 mod init;
 mod jog;
 mod logs;

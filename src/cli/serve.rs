@@ -11,6 +11,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::http::{HttpArgs, Listening};
 use super::logs::{self, Level};
 use super::{colours, fail, relay, say};
 use crate::access::Policy;
@@ -18,6 +19,7 @@ use crate::actor::{self, RigHandle};
 use crate::config::{self, Problems, Rig};
 use crate::devices;
 use crate::gateway::awake;
+use crate::gateway::http;
 use crate::gateway::local::{self, About, Ownership, Place, Sessions};
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
 use crate::model::{Caller, Epoch, Name, RigError, StopBy, Way};
@@ -43,6 +45,8 @@ pub(super) struct ServeArgs {
     /// Without it, `rig.toml` in the current folder is used, else the one in the platform's folder for configuration.
     #[arg(long, value_name = "FILE")]
     pub(super) rig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) http: HttpArgs,
     #[command(flatten)]
     pub(super) options: Options,
 }
@@ -77,7 +81,11 @@ pub(super) fn run(args: &ServeArgs) -> ExitCode {
     if let Err(problems) = &rig {
         say(io::stderr(), &problems.render(colours()));
     }
-    if io::stdin().is_terminal() {
+    let listening = match args.http.listen() {
+        Ok(listening) => listening,
+        Err(error) => return fail(&error),
+    };
+    if listening.is_none() && io::stdin().is_terminal() {
         let exe = std::env::current_exe().unwrap_or_else(|_| "steadyhand".into());
         say(io::stderr(), &how_to_connect(&exe, &client_args(&args.options, &path)));
     }
@@ -85,13 +93,18 @@ pub(super) fn run(args: &ServeArgs) -> ExitCode {
     let place = path.exists().then(|| Place::of_rig(&path));
     let owned = place.map(|place| place.and_then(|place| Ok((place.try_own()?, place))));
     match owned {
+        Some(Ok((None, _))) if listening.is_some() => fail(&format!(
+            "another process serves {}, and a rig has one owner: `steadyhand status` says which. End that one, and start \
+             this one again; clients over standard input and output then find it by themselves",
+            path.display()
+        )),
         Some(Ok((None, place))) => relay::run(&place, &path, &args.options),
-        Some(Ok((Some(ownership), _))) => host(rig, &args.options, Some(ownership)),
+        Some(Ok((Some(ownership), _))) => host(rig, &args.options, Some(ownership), listening),
         Some(Err(error)) => {
             say(io::stderr(), &format!("warning: {}", no_socket(&error)));
-            host(rig, &args.options, None)
+            host(rig, &args.options, None, listening)
         }
-        None => host(rig, &args.options, None),
+        None => host(rig, &args.options, None, listening),
     }
 }
 
@@ -118,8 +131,14 @@ pub(super) fn prepare(rig: Result<Rig, Problems>, options: &Options) -> Prepared
 /// A rig that can be opened, or what is served instead.
 pub(super) type Prepared = Result<(Rig, Store), Box<RigPart>>;
 
-/// Serves a rig on standard input and output until the last client is gone, or a signal.
-pub(super) fn host(rig: Result<Rig, Problems>, options: &Options, ownership: Option<Ownership>) -> ExitCode {
+/// Serves a rig on standard input and output until the last client is gone, or a signal; or, where an address was taken
+/// for it, over HTTP until a signal.
+pub(super) fn host(
+    rig: Result<Rig, Problems>,
+    options: &Options,
+    ownership: Option<Ownership>,
+    listening: Option<Listening>,
+) -> ExitCode {
     let rig = prepare(rig, options);
     let level = rig.as_ref().ok().and_then(|(rig, _)| Level::named(&rig.log.level)).unwrap_or(Level::Info);
     let folder = rig.as_ref().ok().map(|(_, store)| store.data_dir().join("logs"));
@@ -130,6 +149,12 @@ pub(super) fn host(rig: Result<Rig, Problems>, options: &Options, ownership: Opt
         Err(error) => return fail(&format!("the system gives no threads: {error}")),
     };
     let ended = runtime.block_on(async {
+        if let Some(listening) = listening {
+            say(io::stderr(), &listening.how_to_connect());
+            let running = Running::open(rig, options, ownership);
+            running.announce();
+            return running.serve_http(listening).await;
+        }
         let (reader, writer) = stdio::claim()?;
         let running = Running::open(rig, options, ownership);
         running.announce();
@@ -139,7 +164,7 @@ pub(super) fn host(rig: Result<Rig, Problems>, options: &Options, ownership: Opt
     runtime.shutdown_background();
     match ended {
         Ok(exit) => exit.into(),
-        Err(error) => fail(&format!("standard output can't be had: {error}")),
+        Err(error) => fail(&format!("the client's side can't be had: {error}")),
     }
 }
 
@@ -189,6 +214,7 @@ impl Running {
                     move || handle.stop(None, StopBy::Program)
                 });
                 tokio::spawn(awake::follow(handle.clone(), awake::hold));
+                tokio::spawn(end_with_the_rig(handle.clone(), ending.clone()));
                 let events = live.events.clone();
                 let face = face(RigPart::Live(live), options, &ending);
                 let ownership = ownership.map(Arc::new);
@@ -252,6 +278,26 @@ impl Running {
     pub(super) async fn serve_stdio(&self) -> io::Result<Exit> {
         let (reader, writer) = stdio::claim()?;
         Ok(self.serve_on(reader, writer).await)
+    }
+
+    /// Serves over HTTP and all others that come until a signal, ends everything, and tells how.
+    ///
+    /// # Errors
+    /// When the system gives no thread; nothing has ended then.
+    pub(super) async fn serve_http(&self, listening: Listening) -> io::Result<Exit> {
+        tokio::spawn(end_on_signals(self.ending.clone()));
+        let token = self.ending.token().child_token();
+        let seated = self.face.visit(Visit {
+            way: Way::Http,
+            pid: None,
+            read_only: false,
+            request_timeout: None,
+            ending: token,
+        });
+        let Listening { listener, path, .. } = listening;
+        http::serve(seated.face.clone(), listener, &path, self.ending.clone()).await?;
+        drop(seated);
+        Ok(self.finish().await)
     }
 
     async fn serve_on(&self, reader: stdio::Reader, writer: stdio::Writer) -> Exit {
@@ -380,6 +426,16 @@ pub(super) async fn at_rest(handle: &RigHandle) -> bool {
     }
 }
 
+/// Ends the program when the rig thread has ended by itself: nobody could stop an axis any more. Standstill can't be
+/// confirmed then, so that it ends with an error, and whoever supervises it starts it again.
+async fn end_with_the_rig(handle: RigHandle, ending: Ending) {
+    handle.ended().await;
+    if !ending.token().is_cancelled() {
+        tracing::error!("the rig thread has ended: no axis can be moved or stopped from here; look at the rig");
+        ending.begin("the rig thread has ended");
+    }
+}
+
 const BUSY: Duration = Duration::from_millis(5);
 
 /// Ends the session at the first signal, and the program at the second.
@@ -451,9 +507,30 @@ pub(super) fn shell_word(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::actor::Clock;
     use serde_json::Value;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_rig_thread_that_has_died_ends_the_program() {
+        let text = include_str!("../../rigs/demo.toml")
+            .replace("@SCOPE@", "/dev/no-such-port")
+            .replace("@CAM@", "127.0.0.1:9");
+        let rig = Arc::new(config::parse(&text, Path::new("demo.toml"), &devices::known()).expect("a rig"));
+        let made = devices::make(&rig, &mut |link| devices::link::connector(link)).expect("devices");
+        let folder = tempfile::tempdir().expect("a folder");
+        let events = Arc::new(EventLog::open(folder.path()).expect("a log"));
+        let stopped = PersonStop::open(folder.path()).expect("a record");
+        let (handle, worker, _sleeper) =
+            actor::assemble(&rig, made, Box::new(events), stopped, Clock::start(), Epoch(1));
+        assert!(handle.is_alive());
+        drop(worker);
+        let ending = Ending::new(|| ());
+        end_with_the_rig(handle.clone(), ending.clone()).await;
+        assert!(ending.token().is_cancelled() && !handle.is_alive());
+        assert!(!at_rest(&handle).await, "nobody can say that the axes stand");
+    }
 
     #[test]
     fn the_entry_for_a_client_is_json_with_absolute_paths() {

@@ -33,7 +33,19 @@ pub(crate) struct Entry {
     pub(crate) stage: Option<crate::model::Name>,
     /// Its outcome.
     pub(crate) told: Told,
-    key: Option<(String, String)>,
+    key: Option<Key>,
+}
+
+/// What tells one command from another. Two clients may use the same ids; one that comes again in another session is
+/// known by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// What the client calls itself.
+    pub(crate) client: String,
+    /// The client's `command_id`.
+    pub(crate) id: String,
+    /// The arguments.
+    pub(crate) print: String,
 }
 
 impl Entry {
@@ -84,20 +96,20 @@ impl Book {
         &self,
         tool: &'static str,
         stage: Option<&crate::model::Name>,
-        id: Option<(&str, String)>,
+        key: Option<Key>,
         start: impl FnOnce() -> Result<Ticket<Report>, RigError>,
     ) -> Result<Begun, ToolError> {
         let mut entries = self.0.lock();
-        if let Some((id, print)) = &id {
-            let known = entries.iter().find(|e| e.key.as_ref().is_some_and(|(i, _)| i == id));
+        if let Some(key) = &key {
+            let same_id = |k: &Key| k.id == key.id && k.client == key.client;
+            let known = entries.iter().find(|e| e.key.as_ref().is_some_and(same_id));
             if let Some(entry) = known {
-                let same = entry.tool == tool && entry.key.as_ref().is_some_and(|(_, p)| p == print);
-                return if same {
+                return if entry.tool == tool && entry.key.as_ref() == Some(key) {
                     Ok(Begun::Known(entry.clone()))
                 } else {
                     let what = format!(
                         "command_id {:?} was used for another command ({} of {}); a new command needs a new one.",
-                        super::args::cut(id),
+                        super::args::cut(&key.id),
                         entry.tool,
                         entry.job
                     );
@@ -110,7 +122,6 @@ impl Book {
             return Err(ToolError::new(Code::Internal, "The rig gave a plan no number."));
         };
         let (tell, told) = watch::channel(None);
-        let key = id.map(|(i, p)| (i.to_owned(), p));
         let entry = Entry { job, tool, stage: stage.cloned(), told, key };
         entries.push_back(entry.clone());
         prune(&mut entries);

@@ -23,9 +23,9 @@ use super::registry::{self, Need, Spec};
 use super::seats::{Seated, Seats, Visit};
 use super::turns::Turn;
 use super::{stopping, words};
-use crate::access::{self, Policy};
+use crate::access::{self, Policy, Visitor};
 use crate::config;
-use crate::model::{Code, Moved, RigError, Way};
+use crate::model::{Caller, Code, Moved, RigError, Way};
 
 /// How long clients may keep the tool list.
 const LIST_TTL_MS: u64 = 60_000;
@@ -144,9 +144,7 @@ impl Face {
             Err(e) if spec.name == "stop" => return Err(stopping::in_spite_of(core, e).await),
             other => other?,
         };
-        let client = cx.client_info();
-        let client = client.as_ref().map(|c| (c.name.as_str(), c.version.as_str()));
-        let caller = access::caller(core.seat.id.clone(), core.seat.way, client);
+        let caller = self.caller(cx);
         core.seat.calls(&caller.client);
         let beat = cx.meta.get_progress_token().map(|token| Beat { peer: cx.peer.clone(), token });
         let call = Call {
@@ -160,6 +158,20 @@ impl Face {
             turn: self.turn(spec, cx).await?,
         };
         (spec.run)(call).await
+    }
+
+    /// Who calls.
+    fn caller(&self, cx: &RequestContext<RoleServer>) -> Caller {
+        let seat = &self.0.seat;
+        let visitor = cx.extensions.get::<http::request::Parts>().and_then(|p| p.extensions.get::<Visitor>());
+        let told = cx.client_info();
+        let told = told.as_ref().map(|c| (c.name.as_str(), c.version.as_str()));
+        let client = match visitor {
+            // The SDK names itself for a client whose handshake was on another connection.
+            Some(visitor) if !modern(cx) => visitor.agent.as_deref().map(|agent| (agent, "")),
+            _ => told,
+        };
+        access::caller(seat.id.clone(), seat.way, client)
     }
 
     /// Waits for the call's turn among those of its client. What only reads, and a stop, waits for nobody, and nobody

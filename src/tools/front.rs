@@ -18,7 +18,10 @@ use super::{readiness, state, stopping, words};
 use crate::access;
 use crate::actor::{RigHandle, Ticket};
 use crate::config::OnClientLost;
-use crate::model::{AxisId, Caller, Code, JobState, JobStatus, Moved, Name, RigError, Snapshot, StopBy, Way};
+use crate::model::{
+    Activity, AxisId, Caller, CameraStatus, Code, JobState, JobStatus, Moved, Name, RigError, Snapshot, StageStatus,
+    StopBy, Way,
+};
 use crate::units::{Position, Unit, plain};
 
 /// An answer to a person or to another process: complete as text, and the same facts as an object.
@@ -80,6 +83,14 @@ impl Face {
     pub fn stop_and_wait(&self, stage: Option<&str>, by: StopBy) -> Said {
         match self.live() {
             Ok(live) => self.said(stopping::by_thread(live, self.meant(live, stage).as_ref(), by)),
+            Err(said) => said,
+        }
+    }
+
+    /// The same on a runtime with time enabled. Ordered before this first waits.
+    pub async fn stop_and_tell(&self, stage: Option<&str>, by: StopBy) -> Said {
+        match self.live() {
+            Ok(live) => self.said(stopping::by_task(live, self.meant(live, stage).as_ref(), by).await),
             Err(said) => said,
         }
     }
@@ -163,6 +174,14 @@ impl Face {
         let rows: Vec<Value> = snapshot.jobs.iter().rev().map(|j| job_json(j)).collect();
         let lines = if lines.is_empty() { vec!["no job was begun since the start".into()] } else { lines };
         said(lines, json!({ "jobs": rows }))
+    }
+
+    /// Whether the rig is served and all its devices are there, for a supervisor.
+    pub fn readiness(&self) -> Said {
+        match self.live() {
+            Ok(live) => ready(live),
+            Err(said) => said,
+        }
     }
 
     /// How many clients are served.
@@ -343,6 +362,26 @@ fn wait_for<T>(mut ticket: Ticket<T>) -> Result<T, RigError> {
         }
         std::thread::park_timeout(left);
     }
+}
+
+/// Whether the rig thread runs and every device answers, and which do.
+fn ready(live: &Live) -> Said {
+    let (rig, state, alive) = (live.handle.rig(), live.handle.snapshot(), live.handle.is_alive());
+    let there = |s: &StageStatus| !matches!(s.activity, Activity::Offline | Activity::Connecting);
+    let stages = rig.stages.iter().map(|s| (&s.id, state.stage(s.id.as_str()).is_some_and(there)));
+    let there = |c: &CameraStatus| c.ready || c.exposing;
+    let cameras = rig.cameras.iter().map(|c| (&c.id, state.camera(c.id.as_str()).is_some_and(there)));
+    let online: Vec<(&Name, bool)> = stages.chain(cameras).collect();
+    let missing: Vec<Name> = online.iter().filter(|(_, there)| !there).map(|(id, _)| (*id).clone()).collect();
+    let devices: Map<String, Value> = online.iter().map(|(id, there)| (id.to_string(), json!(there))).collect();
+    let text = match (alive, missing.as_slice()) {
+        (false, _) => "The rig thread has ended: start the program again.".into(),
+        (true, []) => "Ready.".into(),
+        (true, missing) => format!("Not there: {}. `steadyhand doctor` says what to do.", list(missing)),
+    };
+    let ok = alive && missing.is_empty();
+    let data = json!({ "ready": ok, "rig": rig.name.as_str(), "rig_thread": alive, "online": devices, "text": text });
+    Said { ok, ..said(vec![text], data) }
 }
 
 fn list(names: &[Name]) -> String {

@@ -112,6 +112,12 @@ pub(crate) struct Spec {
     pub(crate) run: Handler,
 }
 
+/// Whether a tool's answer may be larger than some clients take from a stream of events. As a single JSON document they
+/// do, so that over HTTP such a call must show no sign of life that would turn its answer into a stream.
+pub fn may_be_large(tool: &str) -> bool {
+    tool == "get_attribute_payload"
+}
+
 impl Spec {
     /// Whether the policy lets callers have it.
     pub(crate) fn granted(&self, policy: Policy) -> bool {

@@ -1,5 +1,6 @@
 //! `stop`, which waits for nothing and needs nothing, and `clear_fault`, which releases it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -47,13 +48,13 @@ pub(crate) fn at_once(core: &Core, arguments: Option<&Map<String, Value>>) {
 pub(crate) async fn stop(call: Call) -> Outcome {
     let live = call.live()?;
     let stage = call.args.text("stage").map(Name::new);
-    report(live, stage.as_ref()).await
+    report(live, live.handle.snapshot(), stage.as_ref()).await
 }
 
 /// Answers a `stop` whose arguments are wrong: everything was stopped all the same.
 pub(crate) async fn in_spite_of(core: &Core, problem: ToolError) -> ToolError {
     let RigPart::Live(live) = &core.rig else { return problem };
-    match report(live, None).await {
+    match report(live, live.handle.snapshot(), None).await {
         Ok(answer) => {
             let moved = if answer.data.get("moved").is_some_and(|m| m == "yes") { Moved::Yes } else { Moved::No };
             let what =
@@ -70,9 +71,8 @@ pub(crate) async fn in_spite_of(core: &Core, problem: ToolError) -> ToolError {
 }
 
 /// Waits for the stages to stand, and says where.
-async fn report(live: &Live, only: Option<&Name>) -> Outcome {
+async fn report(live: &Live, before: Arc<Snapshot>, only: Option<&Name>) -> Outcome {
     let rig = live.handle.rig();
-    let before = live.handle.snapshot();
     // The stop is out already, so that a reading from now on is one after it.
     let since = live.handle.now();
     let mut changes = live.handle.changes();
@@ -85,10 +85,17 @@ async fn report(live: &Live, only: Option<&Name>) -> Outcome {
     told(rig, &before, &live.handle.snapshot(), only, since)
 }
 
+/// Stops all or one stage for `by`, and says where they stand.
+pub(crate) async fn by_task(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
+    let before = live.handle.snapshot();
+    live.handle.stop(only, by);
+    report(live, before, only).await
+}
+
 /// How often a thread that waits for the axes to stand looks.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Stops all or one stage for `by`, and says where they stand. Needs no runtime: it waits on the thread that calls.
+/// The same without a runtime: it waits on the thread that calls.
 pub(crate) fn by_thread(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
     let before = live.handle.snapshot();
     live.handle.stop(only, by);

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Outcome, ToolError};
-use super::book::{Begun, Entry};
+use super::book::{Begun, Entry, Key};
 use super::call::Call;
 use super::progress;
 use crate::actor::{RigHandle, Ticket};
@@ -43,8 +43,12 @@ pub(crate) async fn run(
     render: Render,
 ) -> Outcome {
     let handle = &call.live()?.handle;
-    let id = call.args.text("command_id").map(|id| (id, call.args.fingerprint()));
-    let begun = call.core.book.begin(call.tool, stage, id, || handle.run(&call.caller, plan))?;
+    let key = call.args.text("command_id").map(|id| Key {
+        client: call.caller.client.clone(),
+        id: id.to_owned(),
+        print: call.args.fingerprint(),
+    });
+    let begun = call.core.book.begin(call.tool, stage, key, || handle.run(&call.caller, plan))?;
     call.admitted();
     match begun {
         Begun::Known(entry) => {

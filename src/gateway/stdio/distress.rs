@@ -30,7 +30,7 @@ fn calls_stop(value: &Value, depth: u32) -> bool {
 }
 
 /// Whether the tool itself will carry it out.
-pub(super) fn reaches_the_tool(message: &RxJsonRpcMessage<RoleServer>) -> bool {
+pub(in crate::gateway) fn reaches_the_tool(message: &RxJsonRpcMessage<RoleServer>) -> bool {
     matches!(
         message,
         JsonRpcMessage::Request(r) if matches!(&r.request, ClientRequest::CallToolRequest(c) if c.params.name == "stop")

@@ -10,7 +10,7 @@ use rmcp::service::RxJsonRpcMessage;
 use serde_json::{Map, Value, json};
 
 /// What becomes of a line.
-pub(super) enum Verdict {
+pub(in crate::gateway) enum Verdict {
     /// It goes to the service.
     Deliver(Box<RxJsonRpcMessage<RoleServer>>),
     /// It is answered here.
@@ -25,16 +25,19 @@ pub(in crate::gateway) struct Refusal {
     /// The request's id exactly as it came, or null where there is none that could be used.
     pub(super) id: Value,
     /// The JSON-RPC error code.
-    pub(super) code: i32,
+    pub(in crate::gateway) code: i32,
     /// What is wrong, and what would be right.
-    pub(super) message: String,
+    pub(in crate::gateway) message: String,
     /// More, for programs.
     pub(super) data: Option<Value>,
 }
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
+/// The JSON-RPC error code of a method that there isn't.
+pub(in crate::gateway) const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
+const INTERNAL: i32 = -32603;
 const UNSUPPORTED_VERSION: i32 = -32022;
 
 impl Refusal {
@@ -48,15 +51,25 @@ impl Refusal {
         Refusal::new(Value::Null, INVALID_REQUEST, message)
     }
 
+    /// About a fault of the program's own.
+    pub(in crate::gateway) fn internal(message: impl Into<String>) -> Refusal {
+        Refusal::new(Value::Null, INTERNAL, message)
+    }
+
     /// The line to send.
     pub(in crate::gateway) fn to_line(&self) -> Vec<u8> {
+        let mut line = self.to_json();
+        line.push(b'\n');
+        line
+    }
+
+    /// The answer as JSON.
+    pub(in crate::gateway) fn to_json(&self) -> Vec<u8> {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let Some(data) = &self.data {
             error["data"] = data.clone();
         }
-        let mut line = json!({ "jsonrpc": "2.0", "id": self.id, "error": error }).to_string().into_bytes();
-        line.push(b'\n');
-        line
+        json!({ "jsonrpc": "2.0", "id": self.id, "error": error }).to_string().into_bytes()
     }
 }
 
@@ -83,10 +96,13 @@ const METHODS: &[&str] = &[
 /// The methods that need neither a handshake nor a version of their own.
 const BEFORE_ANY_VERSION: &[&str] = &["initialize", "ping", "server/discover"];
 
+/// Methods that 2026-07-28 no longer has: a request of that version that doesn't fit them means nothing.
+const NO_LONGER: &[&str] = &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 pub(in crate::gateway) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The sorter of one session.
-pub(super) struct Triage {
+pub(in crate::gateway) struct Triage {
     supported: Vec<ProtocolVersion>,
     initialized: bool,
 }
@@ -97,8 +113,14 @@ impl Triage {
         Triage { supported, initialized: false }
     }
 
+    /// For a single message of a client that may have shaken hands on another connection, or never: where each
+    /// request stands alone.
+    pub(in crate::gateway) fn of_one(supported: Vec<ProtocolVersion>) -> Triage {
+        Triage { supported, initialized: true }
+    }
+
     /// Sorts one line, given without its line feed.
-    pub(super) fn judge(&mut self, line: &[u8]) -> Verdict {
+    pub(in crate::gateway) fn judge(&mut self, line: &[u8]) -> Verdict {
         let line = line.trim_ascii();
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
         if line.is_empty() {
@@ -107,11 +129,11 @@ impl Triage {
         match serde_json::from_slice(line) {
             Ok(Value::Object(message)) => self.judge_object(message).unwrap_or_else(Verdict::Answer),
             Ok(Value::Array(_)) => Verdict::Answer(Refusal::invalid_request(
-                "Batches are not supported: send one message a line, each a JSON object.",
+                "Batches are not supported: send one message at a time, each a JSON object.",
             )),
             Ok(_) => Verdict::Answer(Refusal::invalid_request("A message must be a JSON object.")),
             Err(error) => {
-                let text = format!("This line is not JSON: {error}.");
+                let text = format!("This message is not JSON: {error}.");
                 Verdict::Answer(Refusal::new(Value::Null, PARSE_ERROR, text))
             }
         }
@@ -204,7 +226,11 @@ impl Triage {
             self.settle_version(&shown, params.as_mut())?;
         }
         let known = METHODS.contains(&method.as_str());
+        let shown_method = if known { method.clone() } else { String::new() };
         let wrong_params = |id| {
+            if names_version && NO_LONGER.contains(&shown_method.as_str()) {
+                return Refusal::new(id, METHOD_NOT_FOUND, format!("There is no method {shown_method:?} any more."));
+            }
             let text = "The parameters don't have the shape that the protocol gives them for this method.";
             Refusal::new(id, INVALID_PARAMS, text)
         };
@@ -222,13 +248,7 @@ impl Triage {
     fn settle_version(&self, id: &Value, params: Option<&mut Map<String, Value>>) -> Result<(), Refusal> {
         let Some(asked) = params.and_then(|p| p.get_mut("protocolVersion")) else { return Ok(()) };
         let Some(text) = asked.as_str() else { return Ok(()) };
-        let agreed = self
-            .supported
-            .iter()
-            .map(ProtocolVersion::as_str)
-            .filter(|v| *v < ProtocolVersion::NO_INITIALIZE.as_str() && is_date(text) && *v <= text)
-            .max();
-        match agreed {
+        match settled(&self.supported, text) {
             Some(version) => {
                 *asked = version.into();
                 Ok(())
@@ -241,6 +261,12 @@ impl Triage {
             }),
         }
     }
+}
+
+/// The newest supported version with a handshake that is not newer than what is asked for.
+pub(in crate::gateway) fn settled<'a>(supported: &'a [ProtocolVersion], asked: &str) -> Option<&'a str> {
+    let may = |v: &&str| *v < ProtocolVersion::NO_INITIALIZE.as_str() && is_date(asked) && *v <= asked;
+    supported.iter().map(ProtocolVersion::as_str).filter(may).max()
 }
 
 /// Whether this is `YYYY-MM-DD` in form, so that its order as text is its order in time.
@@ -376,6 +402,17 @@ mod tests {
         assert_eq!((refusal.id, refusal.code), (json!("c"), -32602));
         let unknown = br#"{"jsonrpc":"2.0","id":"c","method":"tools/frobnicate"}"#;
         delivered(&mut open(), unknown);
+    }
+
+    #[test]
+    fn what_the_newer_era_has_no_more_is_an_unknown_method_there_and_wrong_parameters_before() {
+        for method in NO_LONGER {
+            let message = |meta: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}});
+            let new = message(json!({ META_VERSION: "2026-07-28" })).to_string();
+            assert_eq!(refusal(&mut fresh(), new.as_bytes()).code, METHOD_NOT_FOUND, "{method}");
+            let old = message(json!({})).to_string();
+            assert_eq!(refusal(&mut open(), old.as_bytes()).code, -32602, "{method}");
+        }
     }
 
     #[test]

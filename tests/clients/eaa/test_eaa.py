@@ -12,6 +12,7 @@ from eaa_core.tool.mcp_client import MCPTool
 from fastmcp.exceptions import ToolError
 
 from support.bench import Bench
+from support.web import Web
 
 SYNC = ["image_0", "image_km1", "image_k", "psize_k", "image_acquisition_call_history"]
 REGION = {"x_center": 37500.0, "y_center": 25000.0, "size_x": 260.0, "size_y": 130.0}
@@ -24,11 +25,21 @@ def bench():
     made.close()
 
 
-@pytest.fixture(scope="module")
-def tool(bench):
+@pytest.fixture(scope="module", params=["stdio", "http"])
+def entry(request, bench):
+    """The server's entry in EAA's configuration."""
     rig = bench.rig(("[eaa]\n", "[eaa]\nlegacy_arrays = true\n"))
-    command = [str(part) for part in bench.command(rig)]
-    made = MCPTool({"mcpServers": {"steadyhand": {"command": command[0], "args": command[1:]}}})
+    if request.param == "http":
+        with Web(bench, rig) as web:
+            yield {"type": "http", "url": web.url}
+    else:
+        command = [str(part) for part in bench.command(rig)]
+        yield {"command": command[0], "args": command[1:], "keep_alive": False}
+
+
+@pytest.fixture(scope="module")
+def tool(bench, entry):
+    made = MCPTool({"mcpServers": {"steadyhand": entry}})
     bench.until(lambda: all(d["identity"] for d in made.diagnose()["devices"]), 10, "the devices are there")
     assert made.home(wait_s=60)["status"] == "ok"
     assert made.move_to(stage="scope", targets={"z": 2000}, unit="um")["status"] == "ok"

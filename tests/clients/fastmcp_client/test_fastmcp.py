@@ -1,4 +1,7 @@
-"""fastmcp's client over stdio: 4.2.3, which pip installs today, and 2.13.3, which EAA's lock file names."""
+"""fastmcp's client: 4.2.3, which pip installs today, and 2.13.3, which EAA's lock file names.
+
+Over stdio, or with WAY=http over HTTP.
+"""
 
 import asyncio
 import importlib.metadata
@@ -15,11 +18,20 @@ from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 
 from support.raw import Shared
+from support.web import Web
+
+OVER_HTTP = os.environ.get("WAY") == "http"
 
 
 @asynccontextmanager
 async def connected(bench, *options):
     Shared.end()
+    if OVER_HTTP:
+        with Web(bench, None, *options) as web:
+            async with Client(web.url) as client:
+                client.schemas = {t.name: schema(t, "output") for t in await client.list_tools()}
+                yield client
+        return
     command = bench.command(None, *options)
     transport = StdioTransport(command[0], [str(part) for part in command[1:]], keep_alive=False)
     async with Client(transport) as client:
@@ -112,16 +124,20 @@ def test_home_move_refusal_stop_and_picture(bench):
 
 
 def test_from_a_configuration_as_people_paste_it(bench):
-    async def session():
-        Shared.end()
-        command = [str(part) for part in bench.command()]
-        config = {"mcpServers": {"steadyhand": {"command": command[0], "args": command[1:]}}}
+    async def session(entry):
+        config = {"mcpServers": {"steadyhand": entry}}
         async with Client(json.loads(json.dumps(config))) as client:
             names = [t.name for t in await client.list_tools()]
             assert "acquire_image" in names and "stop" in names
             assert (await client.call_tool("whoami", {})).structured_content["status"] == "ok"
 
-    run(session())
+    Shared.end()
+    if OVER_HTTP:
+        with Web(bench) as web:
+            run(session({"type": "http", "url": web.url}))
+    else:
+        command = [str(part) for part in bench.command()]
+        run(session({"command": command[0], "args": command[1:]}))
     end = time.monotonic() + 5
     while bench.holders():
         assert time.monotonic() < end, "the server outlives its client"

@@ -1,4 +1,7 @@
-"""The official Python client, of today (both protocol eras) and of 2025, over stdio; the bench is asked what is true."""
+"""The official Python client, of today (both protocol eras) and of 2025; the bench is asked what is true.
+
+Over stdio, or with WAY=http over HTTP; what only one of them has stands apart.
+"""
 
 import asyncio
 import importlib.metadata
@@ -19,8 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.bench import gone  # noqa: E402
 from support.raw import Shared  # noqa: E402
+from support.web import Web  # noqa: E402
 
 MODERN_CLIENT = hasattr(mcp, "Client")
+OVER_HTTP = os.environ.get("WAY") == "http"
+of_stdio = pytest.mark.skipif(OVER_HTTP, reason="the server is the client's child over stdio alone")
+of_http = pytest.mark.skipif(not OVER_HTTP, reason="over HTTP alone")
 ERAS = {"2025": "legacy", "2026": "auto"} if MODERN_CLIENT else {"2025": "legacy"}
 
 
@@ -33,6 +40,11 @@ def era(request):
 async def connected(bench, era, *options):
     """A client with a server of its own, as a host starts it."""
     Shared.end()
+    if OVER_HTTP:
+        with Web(bench, None, *options) as web:
+            async with connected_to(web.url, era) as client:
+                yield client
+        return
     command = bench.command(None, *options)
     parameters = mcp.StdioServerParameters(command=command[0], args=command[1:])
     if MODERN_CLIENT:
@@ -40,6 +52,20 @@ async def connected(bench, era, *options):
             yield client
     else:
         async with stdio_client(parameters) as (read, write), mcp.ClientSession(read, write) as session:
+            await session.initialize()
+            yield session
+
+
+@asynccontextmanager
+async def connected_to(url, era):
+    """A client of a server that runs already."""
+    if MODERN_CLIENT:
+        async with mcp.Client(url, mode=ERAS[era]) as client:
+            yield client
+    else:
+        from mcp.client.streamable_http import streamablehttp_client
+
+        async with streamablehttp_client(url) as (read, write, _), mcp.ClientSession(read, write) as session:
             await session.initialize()
             yield session
 
@@ -170,6 +196,9 @@ def test_two_calls_at_once_and_pictures_and_arrays(bench, era):
 
 
 def test_a_call_that_the_client_takes_back_stops_its_move(bench, era):
+    if OVER_HTTP and era == "2025":
+        pytest.skip("without sessions a notification says of no call that it is meant; the connection must close")
+
     async def session():
         async with connected(bench, era) as client:
             await homed(client)
@@ -218,6 +247,7 @@ def test_a_timeout_of_the_client_and_a_second_try_move_once(bench, era):
     run(session())
 
 
+@of_stdio
 def test_leaving_the_session_in_mid_move_stops_the_axes(bench, era):
     left = []
 
@@ -241,6 +271,67 @@ def test_leaving_the_session_in_mid_move_stops_the_axes(bench, era):
     assert bench.holders() == []
 
 
+@of_http
+def test_leaving_the_server_in_mid_move_stops_the_axes_and_the_server_goes_on(bench, era):
+    async def session(web):
+        async with connected_to(web.url, era) as client:
+            await homed(client)
+            await call(client, "move_to", targets={"x": 60}, unit="mm")
+            moving = asyncio.create_task(client.call_tool("move_to", {"targets": {"x": 10}, "unit": "mm"}))
+            await until(lambda: bench.position("x") < 55, 5, "it is under way")
+            moving.cancel()
+
+    async def again(web):
+        async with connected_to(web.url, era) as client:
+            state = await call(client, "get_state")
+            assert state["stages"][0]["activity"] == "idle"
+
+    Shared.end()
+    with Web(bench) as web:
+        since = bench.now()
+        try:
+            run(session(web))
+        except Exception as problem:  # noqa: BLE001
+            # The client of 2025 stumbles over its own closed stream when it leaves with a call in flight.
+            assert not MODERN_CLIENT, repr(problem)
+        bench.until(lambda: bench.stops(since), 2, "stop bytes")
+        bench.stands()
+        assert bench.position("x") > 15
+        run(again(web))
+
+
+@of_http
+def test_two_clients_and_a_stop_without_mcp(bench, era):
+    async def session(web):
+        async with connected_to(web.url, era) as one, connected_to(web.url, era) as two:
+            await homed(one)
+            await call(two, "move_to", targets={"x": 60}, unit="mm")
+            moving = asyncio.create_task(one.call_tool("move_to", {"targets": {"x": 10}, "unit": "mm"}))
+            await until(lambda: bench.position("x") < 55, 5, "it is under way")
+            since = bench.now()
+            assert (await call(two, "stop"))["standstill"] is True
+            assert bench.stops(since)[0] - since < 150
+            assert failed(await moving)
+            await call(two, "clear_fault", device="scope")
+
+            moving = asyncio.create_task(one.call_tool("move_to", {"targets": {"x": 5}, "unit": "mm"}))
+            await until(bench.moving, 5, "it moves")
+            since = bench.now()
+            status, told = await asyncio.to_thread(web.stop)
+            assert (status, told["standstill"], told["moved"]) == (200, True, "yes"), told
+            assert bench.stops(since)[0] - since < 150
+            assert failed(await moving)
+            refused = await one.call_tool("clear_fault", {"device": "scope"})
+            assert failed(refused) and "person" in refused.content[0].text
+            ready = await asyncio.to_thread(web.get, "/readyz")
+            assert ready == (200, {**ready[1], "ready": True, "online": {"scope": True, "cam": True}})
+
+    Shared.end()
+    with Web(bench) as web:
+        run(session(web))
+
+
+@of_stdio
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
 def test_a_client_process_that_is_killed_in_mid_move_stops_its_axes(bench, era, name):
     Shared.end()
