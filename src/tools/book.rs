@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn what_was_given_an_id_is_remembered_longer_and_not_for_ever() {
-        let keyed = |n: u64| Entry { key: Some((format!("c{n}"), String::new())), ..entry(n, false) };
+        let key = |n: u64| Key { client: "test".into(), id: format!("c{n}"), print: String::new() };
+        let keyed = |n: u64| Entry { key: Some(key(n)), ..entry(n, false) };
         let mut entries: VecDeque<Entry> =
             (1..=1000).map(|n| if n % 2 == 0 { keyed(n) } else { entry(n, false) }).collect();
         prune(&mut entries);
