@@ -20,7 +20,7 @@ from mcp.client.stdio import stdio_client
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.bench import gone  # noqa: E402
+from support.bench import PROGRAM, gone  # noqa: E402
 from support.raw import Shared  # noqa: E402
 from support.web import Web  # noqa: E402
 
@@ -322,7 +322,12 @@ def test_two_clients_and_a_stop_without_mcp(bench, era):
             assert bench.stops(since)[0] - since < 150
             assert failed(await moving)
             refused = await one.call_tool("clear_fault", {"device": "scope"})
-            assert failed(refused) and "person" in refused.content[0].text
+            assert failed(refused) and "steadyhand resume" in refused.content[0].text
+            resumed = await asyncio.to_thread(
+                subprocess.run, [PROGRAM, "resume", "--rig", bench.rig()], capture_output=True, text=True
+            )
+            assert resumed.returncode == 0, resumed.stderr
+            assert (await call(one, "move_to", targets={"x": 30}, unit="mm"))["moved"] == "yes"
             ready = await asyncio.to_thread(web.get, "/readyz")
             assert ready == (200, {**ready[1], "ready": True, "online": {"scope": True, "cam": True}})
 
