@@ -371,7 +371,17 @@ fn ready(live: &Live) -> Said {
     let stages = rig.stages.iter().map(|s| (&s.id, state.stage(s.id.as_str()).is_some_and(there)));
     let there = |c: &CameraStatus| c.ready || c.exposing;
     let cameras = rig.cameras.iter().map(|c| (&c.id, state.camera(c.id.as_str()).is_some_and(there)));
-    let online: Vec<(&Name, bool)> = stages.chain(cameras).collect();
+    // One that a person is asked about, or that is being made safe, is there.
+    let there = |ready: bool, open: bool, well: bool| ready || (open && well);
+    let outputs = rig
+        .outputs
+        .iter()
+        .map(|o| (&o.id, state.output(o.id.as_str()).is_some_and(|s| there(s.ready, s.link.open, s.fault.is_none()))));
+    let sensors = rig
+        .sensors
+        .iter()
+        .map(|o| (&o.id, state.sensor(o.id.as_str()).is_some_and(|s| there(s.ready, s.link.open, s.fault.is_none()))));
+    let online: Vec<(&Name, bool)> = stages.chain(cameras).chain(outputs).chain(sensors).collect();
     let missing: Vec<Name> = online.iter().filter(|(_, there)| !there).map(|(id, _)| (*id).clone()).collect();
     let devices: Map<String, Value> = online.iter().map(|(id, there)| (id.to_string(), json!(there))).collect();
     let text = match (alive, missing.as_slice()) {
