@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use hw_sim::{Bench, Fault, MICROSCOPE_TOML};
+use hw_sim::{ASI_TOML, Bench, Fault, MICROSCOPE_TOML};
 use steadyhand::actor::Ticket;
 use steadyhand::model::{Activity, Code, Moved, Report, Trust};
 use support::{Lab, stage_only};
@@ -15,6 +15,8 @@ struct Peer {
     name: &'static str,
     rig: fn() -> String,
     bench: fn() -> String,
+    /// Whether it finds its reference by itself; otherwise a person declares where it stands.
+    homes: bool,
     /// A part of the message that begins a motion.
     motion: &'static [u8],
     /// A part of the message that stops one.
@@ -30,6 +32,7 @@ const PEERS: &[Peer] = &[
         name: "grbl",
         rig: || stage_only().replacen("travel = [0.0, 75.0]", "travel = [0.0, 80.0]", 1),
         bench: || MICROSCOPE_TOML.to_owned(),
+        homes: true,
         motion: b"$J=",
         stop: &[0x85],
         beyond: 79.0,
@@ -39,12 +42,85 @@ const PEERS: &[Peer] = &[
         name: "zaber",
         rig: || ZABER_RIG.to_owned(),
         bench: zaber_bench,
+        homes: true,
         motion: b"move abs",
         stop: b" stop:",
         beyond: 54.0,
         lies: &[b"@01 1 OK IDLE -- 12345\r\n", b"@01 1 00 RJ IDLE -- BADDATA\r\n", b"!01 1 IDLE WR\r\n"],
     },
+    Peer {
+        name: "asi",
+        rig: || ASI_RIG.to_owned(),
+        // Its limits are counted from where it stood when power came on, which a reset moves: so the lower is far.
+        bench: || ASI_TOML.replace("low_mm = -25.0", "low_mm = -100.0"),
+        homes: false,
+        motion: b"M X=",
+        stop: b"HALT\r",
+        beyond: 54.0,
+        lies: &[b":A\r\n", b":N-1\r\n", b":A 123456.7\r\n"],
+    },
 ];
+
+/// ASI counts from where it stood when power came on: the middle of the bench's travel.
+const ASI_RIG: &str = r#"
+[rig]
+name = "xyz"
+[[link]]
+id = "scope-port"
+serial = "/dev/virtual-asi"
+baud = 115200
+[[stage]]
+id = "scope"
+driver = "asi"
+link = "scope-port"
+home = "never"
+[stage.axes.x]
+unit = "mm"
+sign = 1
+origin = 25.0
+travel = [0.0, 55.0]
+max_speed_per_s = 20.0
+tolerance = 0.01
+trust = "assumed"
+holds_unpowered = true
+[stage.axes.y]
+unit = "mm"
+sign = 1
+origin = 25.0
+travel = [0.0, 50.0]
+max_speed_per_s = 20.0
+tolerance = 0.01
+trust = "assumed"
+holds_unpowered = true
+[stage.axes.z]
+unit = "um"
+sign = 1
+origin = 2000.0
+travel = [0.0, 4000.0]
+max_speed_per_s = 2000.0
+tolerance = 2.0
+trust = "assumed"
+holds_unpowered = true
+"#;
+
+impl Peer {
+    /// What its positions are worth at best.
+    fn trust(&self) -> Trust {
+        if self.homes { Trust::Referenced } else { Trust::Assumed }
+    }
+
+    /// Makes known where the stage stands.
+    fn reference(&self, lab: &mut Lab) {
+        if self.homes {
+            lab.home().expect("homing");
+            return;
+        }
+        for (axis, per_mm) in [("x", 1.0), ("y", 1.0), ("z", 1000.0)] {
+            let value = lab.truly(axis) * per_mm;
+            lab.reference(axis, value).expect("a declaration");
+        }
+    }
+}
 
 /// Zaber counts from 500 microsteps beyond the home sensor, upwards.
 const ZABER_RIG: &str = r#"
@@ -124,11 +200,11 @@ fn over_each(test: impl Fn(&Peer, Lab)) {
     }
 }
 
-/// The same with a stage that is online and homed, and stands at 40, 20 mm.
-fn over_each_homed(test: impl Fn(&Peer, Lab)) {
+/// The same with a stage that is online and homed, or declared, and stands at 40, 20 mm.
+fn over_each_referenced(test: impl Fn(&Peer, Lab)) {
     over_each(|peer, mut lab| {
         lab.online();
-        lab.home().expect("homing");
+        peer.reference(&mut lab);
         lab.move_to(&[("x", 40.0), ("y", 20.0)]).expect("a move");
         test(peer, lab);
     });
@@ -168,11 +244,19 @@ fn it_says_what_it_is_and_moves_nothing_before_it_is_homed() {
 }
 
 #[test]
-fn it_homes_and_then_knows_where_it_is() {
-    over_each(|_, mut lab| {
+fn it_homes_or_a_person_says_where_it_stands_and_then_it_knows() {
+    over_each(|peer, mut lab| {
         lab.online();
-        assert_eq!(lab.home().unwrap().moved, Moved::Yes);
-        assert_eq!(trusts(&lab), [Trust::Referenced; 3]);
+        let before = lab.truly("x");
+        let homed = lab.home();
+        if peer.homes {
+            assert_eq!(homed.unwrap().moved, Moved::Yes);
+        } else {
+            let e = homed.unwrap_err();
+            assert_eq!((e.code, e.moved, lab.truly("x")), (Code::Unsupported, Moved::No, before));
+            peer.reference(&mut lab);
+        }
+        assert_eq!(trusts(&lab), [peer.trust(); 3]);
         assert!((lab.reads("x") - lab.truly("x")).abs() < 0.02, "{} {}", lab.reads("x"), lab.truly("x"));
         assert!((lab.reads("z") / 1000.0 - lab.truly("z")).abs() < 0.02);
     });
@@ -180,7 +264,7 @@ fn it_homes_and_then_knows_where_it_is() {
 
 #[test]
 fn a_move_ends_where_it_was_told_to_and_the_carriage_is_really_there() {
-    over_each_homed(|peer, mut lab| {
+    over_each_referenced(|peer, mut lab| {
         let since = lab.now();
         let report = lab.move_to(&[("x", 33.3), ("y", 12.1), ("z", 2500.0)]).unwrap();
         assert_eq!(report.moved, Moved::Yes);
@@ -198,7 +282,7 @@ fn a_move_ends_where_it_was_told_to_and_the_carriage_is_really_there() {
 
 #[test]
 fn no_axis_goes_faster_than_the_rig_file_allows() {
-    over_each_homed(|_, mut lab| {
+    over_each_referenced(|_, mut lab| {
         let movement = lab.to(&[("x", 5.0)]);
         let mut ticket = lab.begin_move(movement).unwrap();
         let mut fastest = 0.0_f64;
@@ -216,7 +300,7 @@ fn no_axis_goes_faster_than_the_rig_file_allows() {
 
 #[test]
 fn a_motion_is_watched_while_it_lasts() {
-    over_each_homed(|_, mut lab| {
+    over_each_referenced(|_, mut lab| {
         let mut ticket = moving(&mut lab);
         let mut seen = 0;
         while support::answer_of(&mut ticket).is_none() {
@@ -235,7 +319,7 @@ fn a_motion_is_watched_while_it_lasts() {
 
 #[test]
 fn a_stop_in_motion_reaches_the_wire_at_once_is_proved_and_keeps_the_reference() {
-    over_each_homed(|peer, mut lab| {
+    over_each_referenced(|peer, mut lab| {
         let ticket = moving(&mut lab);
         let asked = lab.now();
         lab.stop();
@@ -247,7 +331,7 @@ fn a_stop_in_motion_reaches_the_wire_at_once_is_proved_and_keeps_the_reference()
         assert!(lab.truly("x") > 11.0, "on its way: {}", lab.truly("x"));
         assert_eq!(lab.move_to(&[("x", 30.0)]).unwrap_err().code, Code::Stopped, "and stays stopped");
         lab.recover("scope").unwrap();
-        assert_eq!(trusts(&lab), [Trust::Referenced; 3]);
+        assert_eq!(trusts(&lab), [peer.trust(); 3]);
         lab.move_to(&[("x", 30.0)]).unwrap();
         assert!((lab.truly("x") - 30.0).abs() < 0.02);
     });
@@ -255,7 +339,7 @@ fn a_stop_in_motion_reaches_the_wire_at_once_is_proved_and_keeps_the_reference()
 
 #[test]
 fn a_stop_in_the_same_moment_as_a_move_lets_nothing_go_far() {
-    over_each_homed(|peer, mut lab| {
+    over_each_referenced(|peer, mut lab| {
         for delay in 0..30 {
             let before = lab.truly("x");
             let to = if before > 30.0 { 10.0 } else { 45.0 };
@@ -274,7 +358,7 @@ fn a_stop_in_the_same_moment_as_a_move_lets_nothing_go_far() {
 
 #[test]
 fn a_target_beyond_the_controllers_own_limit_is_refused_in_its_words_and_nothing_moves() {
-    over_each_homed(|peer, mut lab| {
+    over_each_referenced(|peer, mut lab| {
         let before = lab.truly("x");
         let e = lab.move_to(&[("x", peer.beyond)]).unwrap_err();
         assert_eq!((e.code, e.moved), (Code::ControllerRefused, Moved::No), "{e}");
@@ -285,13 +369,13 @@ fn a_target_beyond_the_controllers_own_limit_is_refused_in_its_words_and_nothing
 
 #[test]
 fn a_reset_under_us_costs_the_trust_wherever_it_happens() {
-    over_each_homed(|_, mut lab| {
+    over_each_referenced(|peer, mut lab| {
         lab.fault(Fault::Reset);
         lab.until("noticed at rest", Duration::from_secs(8), |l| l.scope().fault.is_some());
         lab.run_ms(4000);
         assert_eq!(trusts(&lab), [Trust::Unknown; 3]);
         lab.recover("scope").unwrap();
-        lab.home().unwrap();
+        peer.reference(&mut lab);
         lab.move_to(&[("x", 40.0), ("y", 20.0)]).unwrap();
 
         let ticket = moving(&mut lab);
@@ -302,14 +386,14 @@ fn a_reset_under_us_costs_the_trust_wherever_it_happens() {
         assert_eq!(trusts(&lab), [Trust::Unknown; 3]);
         assert!(matches!(lab.move_to(&[("x", 20.0)]).unwrap_err().code, Code::Faulted | Code::NotReferenced));
         let _ = lab.recover("scope");
-        lab.home().unwrap();
+        peer.reference(&mut lab);
         lab.move_to(&[("x", 20.0)]).unwrap();
     });
 }
 
 #[test]
 fn garbage_and_lies_on_the_line_are_no_positions_and_no_answers() {
-    over_each_homed(|peer, mut lab| {
+    over_each_referenced(|peer, mut lab| {
         let mut x = 0x9e37_79b9_u32;
         for round in 0..60 {
             let noise: Vec<u8> = (0..40)
@@ -323,7 +407,7 @@ fn garbage_and_lies_on_the_line_are_no_positions_and_no_answers() {
             lab.run_ms(90);
             assert!((lab.reads("x") - 40.0).abs() < 0.01, "round {round}: {}", lab.reads("x"));
         }
-        assert_eq!(trusts(&lab), [Trust::Referenced; 3]);
+        assert_eq!(trusts(&lab), [peer.trust(); 3]);
         assert!(lab.scope().link.bad_frames >= 60, "{:?}", lab.scope().link);
         // In motion too.
         let ticket = moving(&mut lab);
@@ -335,7 +419,7 @@ fn garbage_and_lies_on_the_line_are_no_positions_and_no_answers() {
 
 #[test]
 fn what_the_line_damages_is_asked_again_and_not_believed() {
-    over_each_homed(|_, mut lab| {
+    over_each_referenced(|_, mut lab| {
         for _ in 0..20 {
             lab.fault(Fault::Garble { bytes: 12 });
             lab.run_ms(2100);
@@ -349,7 +433,7 @@ fn what_the_line_damages_is_asked_again_and_not_believed() {
 
 #[test]
 fn a_silent_controller_is_told_and_a_stop_is_written_all_the_same() {
-    over_each_homed(|peer, mut lab| {
+    over_each_referenced(|peer, mut lab| {
         let ticket = moving(&mut lab);
         lab.fault(Fault::Silence { on: true });
         lab.run_ms(300);
@@ -373,7 +457,7 @@ fn a_silent_controller_is_told_and_a_stop_is_written_all_the_same() {
 
 #[test]
 fn an_unplugged_cable_leaves_open_whether_it_moved_and_comes_back_without_trust() {
-    over_each_homed(|_, mut lab| {
+    over_each_referenced(|_, mut lab| {
         let ticket = moving(&mut lab);
         lab.fault(Fault::Unplug);
         let e = lab.answer(ticket).unwrap_err();
@@ -389,7 +473,10 @@ fn an_unplugged_cable_leaves_open_whether_it_moved_and_comes_back_without_trust(
 
 #[test]
 fn homing_can_be_stopped() {
-    over_each(|_, mut lab| {
+    over_each(|peer, mut lab| {
+        if !peer.homes {
+            return;
+        }
         lab.online();
         let home = steadyhand::model::Home { stage: steadyhand::model::Name::new("scope"), axes: vec![] };
         let ticket = lab.start(steadyhand::plans::Sequence::home("home".into(), home)).unwrap();

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use crate::asi::Asi;
 use crate::camera::{Camera, View};
 use crate::config::{BenchConfig, LETTERS, LightConfig};
 use crate::fault::Fault;
@@ -69,7 +70,7 @@ pub enum PortKind {
 pub struct DeviceInfo {
     /// Its name on the bench.
     pub id: String,
-    /// `grbl-1.1`, `zaber-ascii-7`, `simcam-1` or `simio-1`.
+    /// `grbl-1.1`, `zaber-ascii-7`, `asi-ms2000`, `simcam-1` or `simio-1`.
     pub protocol: String,
     /// How it is reached.
     pub port: PortKind,
@@ -78,6 +79,7 @@ pub struct DeviceInfo {
 enum Device {
     Grbl(Box<Grbl>),
     Zaber(Box<Chain>),
+    Asi(Box<Asi>),
     Camera(Box<Camera>),
     Io(Box<Io>),
 }
@@ -106,6 +108,7 @@ impl Slot {
         let next = match &self.device {
             Device::Grbl(g) => g.next_event(),
             Device::Zaber(z) => z.next_event(),
+            Device::Asi(a) => a.next_event(),
             Device::Camera(c) => c.next_event(),
             Device::Io(io) => io.next_event(),
         };
@@ -120,6 +123,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => g.advance(local),
             Device::Zaber(z) => z.advance(local),
+            Device::Asi(a) => a.advance(local),
             Device::Camera(c) => {
                 let seen = view(c);
                 c.advance(local, seen);
@@ -133,6 +137,7 @@ impl Slot {
         let said = match &mut self.device {
             Device::Grbl(g) => g.take_output(),
             Device::Zaber(z) => z.take_output(),
+            Device::Asi(a) => a.take_output(),
             Device::Camera(c) => c.take_output(),
             Device::Io(io) => io.take_output(),
         };
@@ -157,6 +162,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => g.receive(byte),
             Device::Zaber(z) => z.receive(byte),
+            Device::Asi(a) => a.receive(byte),
             Device::Camera(c) => c.receive(byte),
             Device::Io(io) => io.receive(byte),
         }
@@ -233,6 +239,21 @@ impl Bench {
                 unheard: VecDeque::new(),
             });
         }
+        for (i, c) in config.asis.iter().enumerate() {
+            let seed = config.seed ^ (0x2545_f491_4f6c_dd1d_u64.wrapping_mul(i as u64 + 1));
+            slots.push(Slot {
+                info: DeviceInfo {
+                    id: c.id.clone(),
+                    protocol: "asi-ms2000".into(),
+                    port: PortKind::Serial { baud: c.baud },
+                },
+                port: Port::new(Some(c.baud), c.os_buffer, seed ^ 1),
+                device: Device::Asi(Box::new(Asi::new(c, seed))),
+                frozen_at: None,
+                skew: 0,
+                unheard: VecDeque::new(),
+            });
+        }
         for (i, c) in config.cameras.iter().enumerate() {
             let seed = config.seed ^ (0xc2b2_ae3d_27d4_eb4f_u64.wrapping_mul(i as u64 + 1));
             slots.push(Slot {
@@ -258,7 +279,7 @@ impl Bench {
         Ok(Bench { now: 0, slots, light: config.light.clone() })
     }
 
-    /// The devices, in the order of the bench file: controllers, chains, cameras.
+    /// The devices, in the order of the bench file: controllers, chains, ASI controllers, cameras.
     pub fn devices(&self) -> Vec<DeviceInfo> {
         self.slots.iter().map(|s| s.info.clone()).collect()
     }
@@ -437,6 +458,7 @@ impl Bench {
         match self.slot(device).map(|s| &s.device) {
             Some(Device::Grbl(g)) => g.state_name(),
             Some(Device::Zaber(z)) => z.state_name(),
+            Some(Device::Asi(a)) => a.state_name(),
             Some(Device::Camera(c)) => c.state_name(),
             Some(Device::Io(io)) => io.state_name(),
             None => "",
@@ -448,6 +470,7 @@ impl Bench {
         match self.slot(device).map(|s| &s.device) {
             Some(Device::Grbl(g)) => LETTERS[..g.axes.len()].iter().map(|l| (*l).to_owned()).collect(),
             Some(Device::Zaber(z)) => z.axis_names(),
+            Some(Device::Asi(a)) => a.axis_names(),
             _ => Vec::new(),
         }
     }
@@ -481,6 +504,7 @@ impl Slot {
         match &self.device {
             Device::Grbl(g) => g.axes.get(axis_index(axis)?),
             Device::Zaber(z) => z.axis(axis),
+            Device::Asi(a) => a.axis(axis),
             Device::Camera(_) | Device::Io(_) => None,
         }
     }
@@ -494,6 +518,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => axis_index(axis).and_then(|i| g.axes.get_mut(i)).ok_or(missing),
             Device::Zaber(z) => z.axis_mut(axis).ok_or(missing),
+            Device::Asi(a) => a.axis_mut(axis).ok_or(missing),
             Device::Camera(_) | Device::Io(_) => Err(missing),
         }
     }
@@ -522,6 +547,7 @@ impl Slot {
             Fault::CorruptEeprom => match &mut self.device {
                 Device::Grbl(g) => g.corrupt_eeprom(),
                 Device::Zaber(z) => z.corrupt_eeprom(),
+                Device::Asi(_) => return Err(self.impossible("its EEPROM has no checksums here")),
                 Device::Camera(_) | Device::Io(_) => {
                     return Err(self.impossible("only a controller has an EEPROM here"));
                 }
@@ -568,7 +594,7 @@ impl Slot {
         let error = self.impossible("only a camera has frames");
         match &mut self.device {
             Device::Camera(c) => Ok(c),
-            Device::Grbl(_) | Device::Zaber(_) | Device::Io(_) => Err(error),
+            Device::Grbl(_) | Device::Zaber(_) | Device::Asi(_) | Device::Io(_) => Err(error),
         }
     }
 
@@ -579,6 +605,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => g.set_slow(factor),
             Device::Zaber(z) => z.set_slow(factor),
+            Device::Asi(a) => a.set_slow(factor),
             Device::Camera(_) | Device::Io(_) => return Err(self.impossible("only a stage has motion")),
         }
         Ok(())
@@ -602,6 +629,7 @@ impl Slot {
         match &mut self.device {
             Device::Grbl(g) => g.power_cycle(),
             Device::Zaber(z) => z.power_cycle(),
+            Device::Asi(a) => a.power_cycle(),
             Device::Camera(c) => c.power_cycle(local),
             Device::Io(io) => io.power_cycle(),
         }

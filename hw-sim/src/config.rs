@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::BenchError;
+use crate::asi::AsiConfig;
 use crate::zaber::ChainConfig;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -20,6 +21,8 @@ pub(crate) struct BenchConfig {
     pub cameras: Vec<CameraConfig>,
     #[serde(default, rename = "zaber")]
     pub chains: Vec<ChainConfig>,
+    #[serde(default, rename = "asi")]
+    pub asis: Vec<AsiConfig>,
     #[serde(default)]
     pub light: LightConfig,
 }
@@ -357,6 +360,7 @@ impl BenchConfig {
         let ids = self.controllers.iter().map(|c| &c.id).chain(self.cameras.iter().map(|c| &c.id));
         let ids = ids.chain(self.chains.iter().map(|c| &c.id));
         let ids = ids.chain(self.boxes.iter().map(|b| &b.id));
+        let ids = ids.chain(self.asis.iter().map(|c| &c.id));
         for id in ids {
             need(!id.is_empty(), || "a device has an empty id".into())?;
             need(!seen.contains(&id.as_str()), || format!("two devices are called {id:?}"))?;
@@ -365,6 +369,7 @@ impl BenchConfig {
         self.controllers.iter().try_for_each(ControllerConfig::check)?;
         self.chains.iter().try_for_each(ChainConfig::check)?;
         self.boxes.iter().try_for_each(IoConfig::check)?;
+        self.asis.iter().try_for_each(AsiConfig::check)?;
         self.cameras.iter().try_for_each(|c| self.check_camera(c))?;
         self.light.lamp.iter().try_for_each(|l| self.check_lamp(l))?;
         let light = &self.light;
@@ -420,6 +425,7 @@ impl BenchConfig {
             let known = name.split_once('.').is_some_and(|(controller, axis)| {
                 self.controllers.iter().any(|k| k.id == controller && k.axes.contains_key(axis))
                     || self.chains.iter().any(|k| k.id == controller && k.axis_names().any(|n| n == axis))
+                    || self.asis.iter().any(|k| k.id == controller && k.axis_names().any(|n| n == axis))
             });
             need(known, || format!("camera {id:?} sees {name:?}, which is not an axis of this bench"))?;
         }

@@ -15,9 +15,10 @@
 //! assert!((bench.carriage_mm("scope", "x") - 74.0).abs() < 0.01);
 //! ```
 //!
-//! In reading order: [`Bench`], the line (`port`), the stage (`mechanics`), the controllers (`grbl`, `zaber`), the
+//! In reading order: [`Bench`], the line (`port`), the stage (`mechanics`), the controllers (`grbl`, `zaber`, `asi`), the
 //! camera (`camera`), the box of outputs and sensors (`io`), the control socket (`control`), real time ([`serve`]).
 
+mod asi;
 mod bench;
 mod camera;
 mod config;
@@ -26,6 +27,7 @@ mod fault;
 mod grbl;
 mod io;
 mod mechanics;
+mod motion;
 mod port;
 pub mod serve;
 mod zaber;
@@ -38,3 +40,6 @@ pub const MICROSCOPE_TOML: &str = include_str!("../bench/microscope.toml");
 
 /// The bench file of a GRBL stage `scope`, a chain of two Zaber devices `chain`, and a camera `cam`.
 pub const ZABER_TOML: &str = include_str!("../bench/zaber.toml");
+
+/// The bench file of an ASI controller `scope` with axes X, Y and Z.
+pub const ASI_TOML: &str = include_str!("../bench/asi.toml");

@@ -8,7 +8,7 @@ use std::thread;
 
 use clap::{Args, Parser, Subcommand};
 use hw_sim::serve::{Options, Running};
-use hw_sim::{Bench, MICROSCOPE_TOML, ZABER_TOML};
+use hw_sim::{ASI_TOML, Bench, MICROSCOPE_TOML, ZABER_TOML};
 use serde_json::{Value, json};
 
 /// A simulated lab bench: stages and cameras that speak their protocols byte for byte.
@@ -30,6 +30,8 @@ enum Command {
     Microscope,
     /// Print the bench file of a GRBL stage with a camera and a chain of Zaber devices
     Zaber,
+    /// Print the bench file of an ASI controller
+    Asi,
 }
 
 #[derive(Args)]
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve(args),
         Command::Microscope => say_text(MICROSCOPE_TOML),
         Command::Zaber => say_text(ZABER_TOML),
+        Command::Asi => say_text(ASI_TOML),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! What a device is to the rig thread: traits without waiting, the events that drivers report, and the one
 //! table of drivers.
 
+mod asi;
 mod grbl;
 pub mod link;
 mod make;
@@ -128,6 +129,7 @@ pub const DRIVERS: &[Driver] = &[
     grbl::SPINDLE,
     grbl::PINS,
     zaber::DRIVER,
+    asi::DRIVER,
     manual::DRIVER,
     simcam::DRIVER,
     simio::DRIVER,

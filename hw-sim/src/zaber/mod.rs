@@ -5,7 +5,6 @@ mod config;
 mod device;
 mod flags;
 mod io;
-mod motion;
 mod packet;
 mod settings;
 mod unit;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::config::{EncoderConfig, UnitConfig};
 use super::flags::Flag;
-use super::motion::{Pace, Trajectory};
+use crate::motion::{Pace, Trajectory};
 use super::settings::{IN_MICROSTEPS, RESOLUTION, Scope, Store};
 use crate::mechanics::Axis;
 use crate::port::Ns;

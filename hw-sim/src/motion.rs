@@ -25,14 +25,14 @@ impl Segment {
 
 /// How fast a motion may get, and how quickly: microsteps a second, and a second squared.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     pub speed: f64,
     pub accel: f64,
     pub decel: f64,
 }
 
 impl Pace {
-    pub(super) fn new(speed: f64, accel: f64, decel: f64) -> Pace {
+    pub(crate) fn new(speed: f64, accel: f64, decel: f64) -> Pace {
         let or_at_once = |a: f64| if a > 0.0 { a } else { AT_ONCE };
         Pace { speed: speed.max(1e-3), accel: or_at_once(accel), decel: or_at_once(decel) }
     }
@@ -40,23 +40,23 @@ impl Pace {
 
 /// Where the counter is and will be.
 #[derive(Debug)]
-pub(super) struct Trajectory {
+pub(crate) struct Trajectory {
     segments: VecDeque<Segment>,
     rest: f64,
     end: Option<Ns>,
 }
 
 impl Trajectory {
-    pub(super) fn at_rest(x: f64) -> Trajectory {
+    pub(crate) fn at_rest(x: f64) -> Trajectory {
         Trajectory { segments: VecDeque::new(), rest: x, end: None }
     }
 
-    pub(super) fn moving(&self) -> bool {
+    pub(crate) fn moving(&self) -> bool {
         !self.segments.is_empty()
     }
 
     /// Counter and speed at `t`, which must not lie before what has been forgotten.
-    pub(super) fn at(&self, t: Ns) -> (f64, f64) {
+    pub(crate) fn at(&self, t: Ns) -> (f64, f64) {
         if self.end.is_some_and(|end| t >= end) {
             return (self.rest, 0.0);
         }
@@ -69,12 +69,12 @@ impl Trajectory {
     }
 
     /// When the motion next changes its acceleration or ends, after `now`.
-    pub(super) fn boundary(&self, now: Ns) -> Option<Ns> {
+    pub(crate) fn boundary(&self, now: Ns) -> Option<Ns> {
         self.segments.iter().map(|s| s.start).chain(self.end).find(|t| *t > now)
     }
 
     /// Forgets what lies before `now`, and the whole motion once it is over.
-    pub(super) fn forget(&mut self, now: Ns) {
+    pub(crate) fn forget(&mut self, now: Ns) {
         while self.segments.get(1).is_some_and(|s| s.start <= now) {
             self.segments.pop_front();
         }
@@ -84,7 +84,7 @@ impl Trajectory {
     }
 
     /// The first time in `from..=to` at which the counter is at or past `x`, to the nanosecond.
-    pub(super) fn reaches(&self, x: f64, mut from: Ns, mut to: Ns) -> Ns {
+    pub(crate) fn reaches(&self, x: f64, mut from: Ns, mut to: Ns) -> Ns {
         let rising = self.at(to).0 >= self.at(from).0;
         while from < to {
             let middle = from + (to - from) / 2;
@@ -99,14 +99,14 @@ impl Trajectory {
     }
 
     /// Goes to `target` from where it is at `now`, turning round if it must.
-    pub(super) fn go_to(&mut self, now: Ns, target: f64, pace: Pace) {
+    pub(crate) fn go_to(&mut self, now: Ns, target: f64, pace: Pace) {
         let mut plan = Plan::from(self.at(now), now);
         plan.to(target, pace);
         *self = Trajectory { segments: plan.segments, rest: target, end: Some(plan.t) };
     }
 
     /// Goes on at `speed` without end.
-    pub(super) fn run(&mut self, now: Ns, speed: f64, pace: Pace) {
+    pub(crate) fn run(&mut self, now: Ns, speed: f64, pace: Pace) {
         let mut plan = Plan::from(self.at(now), now);
         if plan.v * speed < 0.0 {
             plan.ramp(0.0, pace.decel);
@@ -117,7 +117,7 @@ impl Trajectory {
     }
 
     /// Comes to rest as soon as `pace` allows.
-    pub(super) fn halt(&mut self, now: Ns, pace: Pace) {
+    pub(crate) fn halt(&mut self, now: Ns, pace: Pace) {
         let mut plan = Plan::from(self.at(now), now);
         plan.ramp(0.0, pace.decel);
         *self = Trajectory { segments: plan.segments, rest: plan.x, end: Some(plan.t) };
