@@ -3,10 +3,12 @@
 
 mod support;
 
+use std::path::Path;
 use std::time::Duration;
 
 use hw_sim::{ASI_TOML, Bench, Fault};
 use steadyhand::model::{Activity, Code, Moved, Trust};
+use steadyhand::{config, devices};
 use support::Lab;
 
 const RIG: &str = include_str!("../rigs/asi-xy.toml");
@@ -34,8 +36,18 @@ fn lines(lab: &Lab, since: Duration) -> Vec<String> {
 
 /// The lines that are not questions.
 fn orders(lab: &Lab, since: Duration) -> Vec<String> {
-    let questions = ["/", "V", "W ", "RS ", "UM ", "SL ", "SU "];
+    let questions = ["/", "V", "W ", "RS ", "UM ", "B ", "SL ", "SU "];
     lines(lab, since).into_iter().filter(|l| !questions.iter().any(|q| l.starts_with(q))).collect()
+}
+
+#[test]
+fn a_channel_that_is_no_letter_or_is_used_twice_is_a_problem_of_the_rig_file() {
+    let read = |text: &str| config::parse(text, Path::new("asi-xy.toml"), &devices::known());
+    assert!(read(RIG).is_ok());
+    for (channel, words) in [("1", "the controller's letter"), ("XY", "the controller's letter"), ("x", "channel")] {
+        let problems = read(&RIG.replace("channel = \"Y\"", &format!("channel = \"{channel}\""))).expect_err(channel);
+        assert!(problems.to_string().contains(words), "{problems}");
+    }
 }
 
 #[test]
@@ -78,7 +90,7 @@ fn an_axis_that_is_not_there_or_counts_otherwise_is_not_driven() {
         ("letter = \"X\"", "letter = \"X\"\nunits_per_mm = 1000.0", "counts 1000 a millimetre"),
     ] {
         let mut lab = lab(|b| b.replacen(from, to, 1));
-        lab.until("told", Duration::from_secs(3), |l| l.scope().fault.is_some());
+        lab.run_ms(2000);
         let fault = lab.scope().fault.expect("a fault");
         assert!(fault.code == Code::NotConnected && fault.what.contains(words), "{fault:?}");
         assert_eq!(lab.scope().activity, Activity::Offline);
@@ -157,7 +169,7 @@ fn i03_old_firmware_without_limits_and_status_is_driven_and_its_lacks_are_said_o
     let lacks = "id = \"scope\"\nlacks = [\"SL\", \"SU\", \"RS\", \"UM\"]";
     let mut lab = ready(|b| b.replacen("id = \"scope\"", lacks, 1));
     let notes = lab.scope().identity.expect("an identity").notes;
-    assert_eq!(notes.len(), 8, "each of four questions for two axes: {notes:?}");
+    assert_eq!(notes.len(), 8, "four questions, two axes: {notes:?}");
     assert!(notes[0].contains("`UM X`: :N-1 (unknown command)"), "{notes:?}");
     let since = lab.now();
     lab.move_to(&[("x", 500.0)]).expect("a move");
@@ -196,13 +208,16 @@ fn i05_a_move_that_ends_at_a_limit_switch_has_missed_and_the_switch_is_named() {
 }
 
 #[test]
-fn i08_lines_that_end_with_cr_alone_are_answers_at_once() {
+fn i08_a_line_ends_with_cr_with_lf_or_with_both() {
     let mut lab = ready(|b| b);
-    // Noise that ends with CR alone is a line of its own: what follows it is not swallowed.
-    let before = lab.scope().link.bad_frames;
-    lab.fault(Fault::Inject { bytes: b"noise\r".to_vec() });
-    lab.run_ms(600);
-    assert_eq!((lab.scope().link.bad_frames, lab.scope().link.timeouts), (before + 1, 0));
+    let before = lab.scope().link;
+    for end in ["\r", "\n", "\r\n"] {
+        // A line whose end is not seen would swallow what follows it.
+        lab.fault(Fault::Inject { bytes: format!("noise{end}").into_bytes() });
+        lab.run_ms(900);
+    }
+    let after = lab.scope().link;
+    assert_eq!((after.bad_frames, after.timeouts), (before.bad_frames + 3, before.timeouts));
 }
 
 #[test]

@@ -253,6 +253,7 @@ impl Asi {
             "SPEED" => "S",
             "SETLOW" => "SL",
             "SETUP" => "SU",
+            "BACKLASH" => "B",
             "RDSTAT" => "RS",
             "VERSION" => "V",
             "BUILD" => "BU",
@@ -304,7 +305,7 @@ impl Asi {
                 asked.iter().for_each(|w| self.motors[w.axis].go(now, 1000.0));
                 done()
             }
-            "M" | "R" | "S" | "SL" | "SU" | "UM" | "H" => self.set(short, rest),
+            "M" | "R" | "S" | "SL" | "SU" | "UM" | "B" | "H" => self.set(short, rest),
             _ => Err(UNKNOWN_COMMAND),
         }
     }
@@ -321,13 +322,15 @@ impl Asi {
                     "SL" => format!("{:.3}", m.low),
                     "SU" => format!("{:.3}", m.high),
                     "UM" => m.cfg.units_per_mm.to_string(),
+                    // It takes up no backlash by itself, and can't be told to.
+                    "B" => "0.000000".to_owned(),
                     _ => return Err(OUT_OF_RANGE),
                 };
                 told.push(format!("{}={value}", m.cfg.letter));
                 continue;
             }
             let value: f64 = word.value.map_or(Ok(0.0), |v| v.parse().map_err(|_| OUT_OF_RANGE))?;
-            let good = value.is_finite() && command != "UM" && (command != "S" || value > 0.0);
+            let good = value.is_finite() && !["UM", "B"].contains(&command) && (command != "S" || value > 0.0);
             changes.push((word.axis, if good { value } else { return Err(OUT_OF_RANGE) }));
         }
         for (axis, value) in changes {

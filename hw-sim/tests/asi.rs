@@ -50,6 +50,7 @@ fn questions_and_answers_look_like_those_of_the_manual() {
         ("SL X? Z?", ":A X=-25.000 Z=-2.000"),
         ("SU Y?", ":A Y=25.000"),
         ("UM X?", ":A X=10000"),
+        ("B X?", ":A X=0.000000"),
         ("S X?", ":A X=5.000000"),
         ("S X=1.23 Y=3.21", ":A"),
         ("S X=1000", ":A"),
@@ -71,7 +72,7 @@ fn questions_and_answers_look_like_those_of_the_manual() {
 fn a_move_starts_all_its_axes_at_once_each_at_its_own_speed() {
     let mut host = Host::new(ASI_TOML);
     assert_eq!(host.ask("S X=10 Y=5"), ":A");
-    assert_eq!(host.ask("M X=100000 Y=100000.5"), ":A");
+    assert_eq!(host.ask("M X=100000 Y=100000.4"), ":A");
     assert_eq!(host.ask("/"), "B");
     host.pass(480);
     let [x, y] = ["x", "y"].map(|a| host.bench.speed_mm_per_s("scope", a));

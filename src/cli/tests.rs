@@ -1,5 +1,7 @@
 //! The command line as it is typed.
 
+mod words;
+
 use super::*;
 use crate::config::Kind;
 

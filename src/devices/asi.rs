@@ -51,6 +51,8 @@ fn letter(text: &str) -> Option<char> {
 
 /// Positions go over the wire in tenths of a micrometre: so many a millimetre (`UM`, its default).
 const PER_MM: f64 = 10_000.0;
+/// So near to a limit, in mm, is on it: less than the last digit that goes over the wire.
+const NEAR: f64 = 1e-6;
 /// How long a question may stay unanswered. The longest answer takes 40 ms at 9600 baud.
 const ANSWER: Duration = Duration::from_millis(300);
 /// How long an order may; what it moves is stopped then.
@@ -267,18 +269,19 @@ impl Asi {
         self.ask(question, &text, ANSWER, now);
     }
 
-    /// The questions of an identification, for each axis: is it there, what is its unit, where are the controller's own
-    /// limits, and does it tell its limit switches?
+    /// The questions of an identification, for each axis: is it there, what is its unit, does it overshoot, where are
+    /// the controller's own limits, and does it tell its limit switches?
     fn lesson(&self, step: usize) -> Option<Question> {
-        let axis = step / 5;
+        let axis = step / 6;
         let of_axis = [
             Question::Value("W", axis),
             Question::Setting("UM", axis),
+            Question::Setting("B", axis),
             Question::Setting("SL", axis),
             Question::Setting("SU", axis),
             Question::Value("RS", axis),
         ];
-        (axis < self.axes.len()).then(|| of_axis[step % 5])
+        (axis < self.axes.len()).then(|| of_axis[step % 6])
     }
 
     /// The questions of a reading: where each axis is, between two times `/`. So a line too many can't pass one
@@ -446,6 +449,13 @@ impl Asi {
                 let what = format!("Its axis {letter} counts {is} a millimetre (`UM`); this driver needs {should}.");
                 self.refuse(what, now);
             }
+            ("B", Answer::Number(mm)) if mm.abs() > config.tolerance.in_base() => {
+                let far = format!(
+                    "By its own backlash compensation axis {letter} goes {} mm past a target (`B`)",
+                    plain(*mm)
+                );
+                self.talk.notes.push(format!("{far}, and is stopped for it: set it to 0, and use `approach`."));
+            }
             ("SL", Answer::Number(mm)) => known.low = Some(*mm),
             ("SU", Answer::Number(mm)) => known.high = Some(*mm),
             ("RS", Answer::Number(_)) => known.flags = true,
@@ -579,7 +589,7 @@ impl Asi {
             let mm = config.to_counter(part.to);
             // The controller would take such a target, go as far as its limit, and say that all is well.
             let (low, high) = (known.low.unwrap_or(mm), known.high.unwrap_or(mm));
-            if !(low.min(high) <= mm && mm <= low.max(high)) {
+            if !(low.min(high) - NEAR <= mm && mm <= low.max(high) + NEAR) {
                 let [low, high, mm] = [low, high, mm].map(plain);
                 let what =
                     format!("the controller lets {letter} go from {low} to {high} mm (`SL`, `SU`), not to {mm} mm.");

@@ -47,6 +47,8 @@ mod words;
 pub use call::{Live, RigPart};
 pub use face::{Face, Parts};
 pub use front::{Said, lost_call};
+#[cfg(test)]
+pub(crate) use registry::is_tool;
 pub use registry::may_be_large;
 pub use seats::{Seat, Seated, Visit};
 pub use turns::{Turn, Turnstile};

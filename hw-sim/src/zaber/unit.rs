@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use super::config::{EncoderConfig, UnitConfig};
 use super::flags::Flag;
-use crate::motion::{Pace, Trajectory};
 use super::settings::{IN_MICROSTEPS, RESOLUTION, Scope, Store};
 use crate::mechanics::Axis;
+use crate::motion::{Pace, Trajectory};
 use crate::port::Ns;
 
 /// Speed settings count 1.6384 to a microstep a second.
