@@ -560,7 +560,7 @@ impl Slot {
             Fault::Stuck { channel, on } => {
                 let stuck = match &mut self.device {
                     Device::Io(io) => io.stick(&channel, on),
-                    Device::Grbl(_) | Device::Zaber(_) | Device::Camera(_) => false,
+                    Device::Grbl(_) | Device::Zaber(_) | Device::Asi(_) | Device::Camera(_) => false,
                 };
                 if !stuck {
                     return Err(self.impossible("it has no such channel"));

@@ -351,10 +351,11 @@ impl Asi {
             Some(Question::Setting(_, i)) => self.axes[i].letter,
             _ => ' ',
         };
-        let answer = asked.and_then(|question| answer(line, question, letter).map(|a| (question, a)));
+        let whole = line.bytes().all(|b| (b' '..=b'~').contains(&b));
+        let answer = asked.filter(|_| whole).and_then(|q| answer(line, q, letter).map(|a| (q, a)));
         let Some((question, answer)) = answer.filter(|(question, answer)| self.may_be(*question, answer)) else {
             // Damage takes the place of an answer, which the clock will show. A line that is whole is one too many.
-            self.in_step &= !line.bytes().all(|b| (b' '..=b'~').contains(&b));
+            self.in_step &= !whole;
             self.damaged += 1;
             self.wire.status.degraded = self.damaged >= DEGRADED;
             self.wire.status.bad_frames += 1;
