@@ -204,6 +204,12 @@ safe = "closed"
         state.outputs.len() == 4 && state.outputs.iter().all(|o| o.ready && o.value.is_some())
     })
     .await;
+    // A controller that was switched on is locked, and switches nothing until it is homed or released.
+    let set = SetOutput { output: Name::new("blind"), value: OutputValue::Open(true) };
+    let plan = Sequence::output("set blind".into(), set);
+    let locked = handle.run(&person(), Box::new(plan)).unwrap().wait().await.unwrap_err();
+    assert!(locked.what.contains("locked") && locked.what.contains("home its stage"), "{locked}");
+    handle.recover(&person(), &Name::new("scope")).unwrap().wait().await.unwrap();
     for (output, value) in [
         ("lamp", OutputValue::Percent(Percent::new(50.0).unwrap())),
         ("shutter", OutputValue::Open(true)),

@@ -21,6 +21,7 @@ const KNOWN: KnownDrivers = KnownDrivers(&[
         axes: AxisRules { channel: numbered, channels: "a number", counts: Some("one count is a step of the motor") },
         ..KnownDriver::alone("zaber", Kind::Stage)
     },
+    KnownDriver::alone("asi", Kind::Stage),
     KnownDriver::alone("simcam", Kind::Camera),
     KnownDriver { family: Some("simio"), outputs: &KINDS, ..KnownDriver::alone("simio", Kind::Output) },
     KnownDriver {

@@ -350,7 +350,9 @@ impl StageUnit {
         }
         let stuck = self.last.as_ref().is_some_and(|r| matches!(r.motion, MotionState::Locked | MotionState::Held(_)));
         let alarm = self.status.fault.as_ref().is_some_and(|f| f.code == Code::Alarm);
-        if stuck || alarm {
+        // Identified, but not read yet: nobody knows whether it is locked.
+        let unread = self.last.is_none() && self.status.identity.is_some() && self.status.link.open;
+        if stuck || alarm || unread {
             self.recovering = Some(false);
             self.guarded(|d, _| d.recover(now));
             return Ok(false);

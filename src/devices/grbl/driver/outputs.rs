@@ -244,9 +244,12 @@ impl Grbl {
         }
         let state = self.last_state.unwrap_or_default();
         let channel = self.outputs[index].channel;
-        let deaf =
-            matches!(state, State::Home | State::Alarm | State::Door | State::Check | State::Sleep | State::Tool);
-        if deaf || self.deaf {
+        if state == State::Alarm || self.deaf {
+            let what =
+                "The controller is locked and switches no output: home its stage, or release it with clear_fault.";
+            return refuse(what.into());
+        }
+        if matches!(state, State::Home | State::Door | State::Check | State::Sleep | State::Tool) {
             return refuse(format!("The controller is in state {} and switches no output.", state.word()));
         }
         if channel == Channel::Spindle {
