@@ -322,7 +322,7 @@ def test_two_clients_and_a_stop_without_mcp(bench, era):
             assert bench.stops(since)[0] - since < 150
             assert failed(await moving)
             refused = await one.call_tool("clear_fault", {"device": "scope"})
-            assert failed(refused) and "steadyhand resume" in refused.content[0].text
+            assert failed(refused) and "only a person releases" in refused.content[0].text
             resumed = await asyncio.to_thread(
                 subprocess.run, [PROGRAM, "resume", "--rig", bench.rig()], capture_output=True, text=True
             )
