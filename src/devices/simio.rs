@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::link::dialogue::Dialogue;
 use super::link::{Connector, IDLE, Wire, WireEvent};
-use super::shared::Shared;
+use super::shared::{LastWords, Shared};
 use super::{Driver, Family, Made, OnLink, Open, Output, OutputEvent, Sensor, SensorEvent};
 use crate::config::{self, Channels};
 use crate::interlocks::Cleared;
@@ -316,6 +316,16 @@ impl Device {
 
     fn has_events(&self) -> bool {
         self.outputs.iter().any(|o| !o.events.is_empty()) || self.sensors.iter().any(|s| !s.events.is_empty())
+    }
+}
+
+impl LastWords for Device {
+    /// All that has a safe value gets it.
+    fn last_words(&mut self) {
+        let lines = self.outputs.iter().enumerate();
+        let lines = lines.filter_map(|(i, o)| Some(self.line(i, o.safe.as_ref()?)));
+        let bytes: Vec<u8> = lines.flat_map(|line| format!("{line}\n").into_bytes()).collect();
+        self.wire.preempt(&bytes, b"\n", Time::ZERO);
     }
 }
 

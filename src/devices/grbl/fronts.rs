@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::driver::Grbl;
-use crate::devices::shared::Shared;
+use crate::devices::shared::{LastWords, Shared};
 use crate::devices::{Output, OutputEvent, Sensor, SensorEvent, Stage, StageEvent};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{LinkStatus, RigError, SetOutput, Time};
@@ -19,6 +19,12 @@ pub(super) fn output(grbl: &Shared<Grbl>, index: usize) -> Box<dyn Output> {
 
 pub(super) fn sensor(grbl: &Shared<Grbl>, index: usize) -> Box<dyn Sensor> {
     Box::new(SensorFront(grbl.clone(), index))
+}
+
+impl LastWords for Grbl {
+    fn last_words(&mut self) {
+        Grbl::last_words(self);
+    }
 }
 
 struct StageFront(Shared<Grbl>);

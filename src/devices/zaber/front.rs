@@ -1,28 +1,17 @@
 //! What the rig thread takes for a driver: one front for each stage, all before the same chain.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
 use super::chain::Chain;
 use super::unit::Phase;
 use crate::config::{self, Homing};
 use crate::devices::link::Connector;
+use crate::devices::shared::{LastWords, Shared};
 use crate::devices::{Stage, StageEvent};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{Code, LinkStatus, RigError, Time};
 
-/// The chain, and whether it failed in the middle of something.
-struct Shared {
-    chain: Chain,
-    failed: bool,
-    now: Time,
-}
-
 /// One stage of the chain.
 struct Front {
-    shared: Arc<Mutex<Shared>>,
+    chain: Shared<Chain>,
     index: usize,
     /// The axes in the order in which they home.
     order: Vec<usize>,
@@ -30,10 +19,9 @@ struct Front {
 
 /// The stages of one link.
 pub(super) fn fronts(stages: &[&config::Stage], connector: Box<dyn Connector>) -> Vec<Box<dyn Stage>> {
-    let shared = Shared { chain: Chain::new(stages, connector), failed: false, now: Time::ZERO };
-    let shared = Arc::new(Mutex::new(shared));
+    let chain = Shared::new(Chain::new(stages, connector));
     let front = |(index, stage): (usize, &&config::Stage)| -> Box<dyn Stage> {
-        Box::new(Front { shared: shared.clone(), index, order: home_order(stage) })
+        Box::new(Front { chain: chain.clone(), index, order: home_order(stage) })
     };
     stages.iter().enumerate().map(front).collect()
 }
@@ -47,22 +35,16 @@ fn home_order(stage: &config::Stage) -> Vec<usize> {
     }
 }
 
+impl LastWords for Chain {
+    fn last_words(&mut self) {
+        Chain::last_words(self);
+    }
+}
+
 impl Front {
-    /// Lets the chain do something. A failure in it is a failure of every stage on it: what moves is stopped, and
-    /// whoever calls next fails too.
+    /// Lets the chain do something.
     fn with<T>(&self, act: impl FnOnce(&mut Chain, usize) -> T) -> T {
-        let mut shared = self.shared.lock();
-        assert!(!shared.failed, "the driver of this chain has failed");
-        match catch_unwind(AssertUnwindSafe(|| act(&mut shared.chain, self.index))) {
-            Ok(done) => done,
-            Err(panic) => {
-                shared.failed = true;
-                let now = shared.now;
-                // Where even that fails nothing more can be done from here.
-                drop(catch_unwind(AssertUnwindSafe(|| shared.chain.last_words(now))));
-                resume_unwind(panic)
-            }
-        }
+        self.chain.with(|chain| act(chain, self.index))
     }
 
     /// Sends what a plan asks for.
@@ -82,7 +64,6 @@ impl Front {
 
 impl Stage for Front {
     fn tick(&mut self, now: Time, out: &mut Vec<StageEvent>) -> Time {
-        self.shared.lock().now = now;
         self.with(|chain, i| {
             let wish = chain.tick(now);
             out.append(&mut chain.units[i].events);
@@ -122,7 +103,7 @@ impl Stage for Front {
     }
 
     fn link(&self) -> LinkStatus {
-        self.with(|chain, _| chain.wire.status.clone())
+        self.chain.look(|chain| chain.wire.status.clone())
     }
 
     fn close(&mut self) {
@@ -133,7 +114,9 @@ impl Stage for Front {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::path::Path;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;

@@ -52,6 +52,13 @@ impl Grbl {
         }
     }
 
+    /// The driver has failed: the byte that stops what may move goes out all the same.
+    pub(in super::super) fn last_words(&mut self) {
+        let byte = self.stop_byte();
+        // The time would only matter for opening it again, and a driver that failed is not used again.
+        self.wire.preempt(&[byte], SPOIL, Time::ZERO);
+    }
+
     pub(super) fn send_stop(&mut self, byte: u8, now: Time) -> bool {
         let cut = self.wire.preempt(&[byte], SPOIL, now);
         if cut.dropped {

@@ -128,9 +128,10 @@ impl Chain {
     }
 
     /// The driver has failed: whatever moves on the chain is stopped.
-    pub(in super::super) fn last_words(&mut self, now: Time) {
+    pub(in super::super) fn last_words(&mut self) {
         let mut bytes = ABORT.to_vec();
         bytes.extend(command(ALL, 99, "stop"));
-        self.wire.preempt(&bytes, b"", now);
+        // The time would only matter for opening it again, and a chain that failed is not used again.
+        self.wire.preempt(&bytes, b"", Time::ZERO);
     }
 }
