@@ -142,6 +142,7 @@ fn an_owner_that_is_killed_leaves_no_lock_and_its_relay_answers_takes_over_and_s
     let stood = x(&bench);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(x(&bench), stood, "it took over while the axis moved");
+    assert!(stood > 15.0, "what the dead owner left moving was stopped, and did not run on to {stood} mm");
     let state = relay.call("get_state", json!({}));
     assert_eq!(facts(&state)["stages"][0]["axes"]["x"]["trust"], "unknown", "{state}");
     let stopped = facts(&state)["stages"][0].get("stopped_by").is_some();

@@ -17,7 +17,7 @@ use crate::config;
 use crate::devices;
 use crate::gateway::local::{About, Hello, Over, Ownership, Place, Relay, Served, Upstream, seek, until_end};
 use crate::gateway::stdio::{self, Exit, Reader, Writer};
-use crate::model::{Activity, Code, Snapshot, StageStatus};
+use crate::model::{Activity, Code, Snapshot, StageStatus, StopBy};
 use crate::tools::RigPart;
 
 /// How long an owner is looked for before the client is told that there is none. Starting and ending take less.
@@ -133,7 +133,7 @@ impl Session<'_> {
         let (near, far) = tokio::io::duplex(PIPE);
         let (reader, writer) = tokio::io::split(far);
         let serve = running.attend(until_end(reader), writer);
-        let pass = relay.pass(Upstream::here(near), leave, self.over.cancelled());
+        let pass = relay.pass(Upstream::instead_of(self.place, near), leave, self.over.cancelled());
         let mut pass = std::pin::pin!(pass);
         let over = tokio::select! {
             over = &mut pass => over,
@@ -152,8 +152,15 @@ impl Session<'_> {
         if let Err(problems) = &rig {
             say(io::stderr(), &problems.render(colours()));
         }
-        let running = Running::open(prepare(rig, self.options), self.options, Some(ownership));
+        // What belongs to the rig goes on where it was: a person's stop, above all.
+        let options =
+            Options { data_dir: before.data_dir.clone().or(self.options.data_dir.clone()), ..self.options.clone() };
+        let running = Running::open(prepare(rig, &options), &options, Some(ownership));
         let Some(handle) = running.handle() else { return Ok(running) };
+        // Whatever the dead owner left moving has lost its caller: it is stopped as soon as a byte can go out. A person's
+        // stop gets through from the first moment on.
+        handle.stop(None, StopBy::Program);
+        running.let_stops_in();
         let trouble = settle(handle, &running, &before).await;
         if let Err(trouble) = trouble {
             running.ending.begin("the rig is not taken over");

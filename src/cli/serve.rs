@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -187,6 +188,10 @@ struct Opened {
     handle: RigHandle,
     events: Arc<EventLog>,
     ownership: Option<Arc<Ownership>>,
+    /// Whether a person's commands are let in.
+    listening: AtomicBool,
+    /// The folder that was chosen for what belongs to the rig.
+    data_dir: Option<PathBuf>,
 }
 
 /// How long the rig thread may take to stop the axes, see them stand, and close the ports.
@@ -218,7 +223,13 @@ impl Running {
                 let events = live.events.clone();
                 let face = face(RigPart::Live(live), options, &ending);
                 let ownership = ownership.map(Arc::new);
-                Running { face, ending, live: Some(Opened { handle, events, ownership }) }
+                let data_dir =
+                    options.data_dir.as_deref().map(|d| std::path::absolute(d).unwrap_or_else(|_| d.to_owned()));
+                Running {
+                    face,
+                    ending,
+                    live: Some(Opened { handle, events, ownership, listening: AtomicBool::new(false), data_dir }),
+                }
             }
             Err(part) => {
                 tracing::warn!("nothing was opened; clients find `diagnose` alone, which says why");
@@ -229,9 +240,19 @@ impl Running {
         }
     }
 
+    /// Lets a person's commands in, before anybody else: a stop, above all.
+    pub(super) fn let_stops_in(&self) {
+        let Some(Opened { ownership: Some(ownership), listening, .. }) = &self.live else { return };
+        if !listening.swap(true, Ordering::AcqRel)
+            && let Err(error) = local::listen(ownership, self.face.clone())
+        {
+            tracing::error!("{}", no_socket(&error));
+        }
+    }
+
     /// Lets other processes in, and a person's commands. Must be called on a runtime.
     pub(super) fn announce(&self) {
-        let Some(Opened { handle, ownership: Some(ownership), .. }) = &self.live else { return };
+        let Some(Opened { handle, ownership: Some(ownership), data_dir, .. }) = &self.live else { return };
         let rig = handle.rig();
         let about = About {
             pid: std::process::id(),
@@ -239,11 +260,12 @@ impl Running {
             file: rig.file.as_deref().map(|f| std::path::absolute(f).unwrap_or_else(|_| f.to_owned())),
             version: env!("CARGO_PKG_VERSION").into(),
             since: jiff::Timestamp::now().to_string(),
+            data_dir: data_dir.clone(),
             identities: BTreeMap::new(),
         };
+        self.let_stops_in();
         let open = || {
             ownership.publish(&about)?;
-            local::listen(ownership, self.face.clone())?;
             Sessions::bind(ownership, &about.rig)
         };
         match open() {

@@ -23,6 +23,9 @@ pub struct About {
     pub version: String,
     /// When it took over, as RFC 3339 says it.
     pub since: String,
+    /// Its folder for what belongs to the rig, if it was chosen: who takes over goes on there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<PathBuf>,
     /// What each device said it is.
     pub identities: BTreeMap<String, String>,
 }

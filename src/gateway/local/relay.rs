@@ -120,6 +120,11 @@ impl Upstream {
     pub fn here(io: impl AsyncRead + AsyncWrite + Send + 'static) -> Upstream {
         Upstream { io: Box::pin(io), owner: None }
     }
+
+    /// A session of this same process while another owns the rig: a stop is passed on to that one.
+    pub fn instead_of(owner: &Place, io: impl AsyncRead + AsyncWrite + Send + 'static) -> Upstream {
+        Upstream { io: Box::pin(io), owner: Some(owner.clone()) }
+    }
 }
 
 /// Becomes the owner, or finds it; for as long as `patience` while neither works out, as when an owner is just
