@@ -327,6 +327,19 @@ fn silent_connections_in_any_number_do_not_shut_a_stop_out() {
     }
 }
 
+#[test]
+fn more_silent_connections_than_there_are_places_give_way_to_a_stop() {
+    let (_folder, server) = unplugged();
+    let silent: Vec<TcpStream> = (0..400).filter_map(|_| TcpStream::connect(&server.address).ok()).collect();
+    assert_eq!(silent.len(), 400);
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let stop = server.ask("POST /stop", "", "");
+        assert_eq!(stop.json()["code"], "stop_not_sent", "{}", stop.body);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
+
 #[cfg(unix)]
 mod moving {
     use hw_sim::serve::Running;
@@ -411,11 +424,15 @@ mod moving {
             ("2025", (JSON.to_owned(), call("move_to", &long_move()))),
             ("2026", modern("tools/call", Some("move_to"), arguments)),
         ] {
-            lab.back();
-            let stream = lab.server.send("POST /mcp", &head, &message.to_string());
-            lab.under_way();
-            drop(stream);
-            lab.stands(era);
+            // Some clients end a message with a line feed too many; who has hung up must be noticed behind it as well.
+            for more in ["", "\r\n", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
+                lab.back();
+                let mut stream = lab.server.send("POST /mcp", &head, &message.to_string());
+                stream.write_all(more.as_bytes()).expect("sent");
+                lab.under_way();
+                drop(stream);
+                lab.stands(&format!("{era}, {more:?}"));
+            }
         }
     }
 

@@ -1,8 +1,12 @@
 //! The side towards the network: one OS thread that takes connections, reads requests, and answers all but MCP.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -37,6 +42,12 @@ const ALL_CONNECTIONS: usize = CONNECTIONS + 64;
 
 /// How long a connection may be silent between requests, and a request's head be on its way.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a new connection waits for one that is given up.
+const ROOM: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether a client has hung up behind bytes that nobody has read yet.
+const PEEK: Duration = Duration::from_millis(50);
 
 /// How long a message may be on its way.
 const BODY: Duration = Duration::from_secs(30);
@@ -105,6 +116,7 @@ async fn accept(desk: Arc<Desk>, listener: TcpListener, closing: CancellationTok
         Err(error) => return tracing::error!("no connection can be taken: {error}"),
     };
     let (ordinary, all) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(Semaphore::new(ALL_CONNECTIONS)));
+    let mut silent = Silent::default();
     let graceful = GracefulShutdown::new();
     loop {
         let taken = tokio::select! {
@@ -120,16 +132,79 @@ async fn accept(desk: Arc<Desk>, listener: TcpListener, closing: CancellationTok
                 continue;
             }
         };
-        let Ok(place) = all.clone().try_acquire_owned() else { continue };
+        let place = match all.clone().try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                // Those that say nothing can't keep out one that does: it may be a stop.
+                silent.give_up_oldest();
+                match tokio::time::timeout(ROOM, all.clone().acquire_owned()).await {
+                    Ok(Ok(place)) => place,
+                    Ok(Err(_)) | Err(_) => continue,
+                }
+            }
+        };
         let has_mcp = ordinary.clone().try_acquire_owned().ok();
-        let served = serve(desk.clone(), stream, peer, has_mcp.is_some(), &graceful);
+        let watch = silent.begin();
+        let served = serve(desk.clone(), stream, peer, has_mcp.is_some(), watch.clone(), &graceful);
         tokio::spawn(async move {
-            served.await;
+            tokio::select! {
+                biased;
+                () = served => {}
+                () = watch.given_up.cancelled() => tracing::debug!("a connection from {peer} said nothing and was given up"),
+            }
             drop((place, has_mcp));
         });
     }
     drop(listener);
     graceful.shutdown().await;
+}
+
+/// Connections by their age, so that the oldest which says nothing can be given up for one that might.
+#[derive(Default)]
+struct Silent(VecDeque<Arc<Watch>>);
+
+/// What is known of a connection.
+struct Watch {
+    /// Requests under way.
+    busy: AtomicUsize,
+    given_up: CancellationToken,
+}
+
+impl Silent {
+    fn begin(&mut self) -> Arc<Watch> {
+        self.0.retain(|w| Arc::strong_count(w) > 1);
+        let watch = Arc::new(Watch { busy: AtomicUsize::new(0), given_up: CancellationToken::new() });
+        self.0.push_back(watch.clone());
+        watch
+    }
+
+    fn give_up_oldest(&mut self) {
+        let idle = |w: &Arc<Watch>| Arc::strong_count(w) > 1 && w.busy.load(Ordering::Acquire) == 0;
+        if let Some(oldest) = self.0.iter().position(idle).and_then(|i| self.0.remove(i)) {
+            oldest.given_up.cancel();
+        }
+    }
+}
+
+/// Counts a request while it lives.
+struct UnderWay(Arc<Watch>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Comes back when the other end has closed, though there may be bytes before that which nobody has read yet: who reads
+/// a request stops reading when more than that has come, and would not see it.
+async fn hung_up(stream: &TcpStream) {
+    let mut byte = [0];
+    loop {
+        match stream.peek(&mut byte).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => tokio::time::sleep(PEEK).await,
+        }
+    }
 }
 
 /// One connection, to its end.
@@ -138,23 +213,78 @@ fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     has_mcp: bool,
+    watch: Arc<Watch>,
     graceful: &GracefulShutdown,
 ) -> impl Future<Output = ()> + use<> {
     // Answers are small, and each is waited for.
     let _ = stream.set_nodelay(true);
+    let stream = Arc::new(stream);
+    let shared = stream.clone();
     let service = service_fn(move |request| {
         let desk = desk.clone();
-        async move { Ok::<_, std::convert::Infallible>(desk.answer(peer, has_mcp, request).await) }
+        watch.busy.fetch_add(1, Ordering::AcqRel);
+        let under_way = UnderWay(watch.clone());
+        async move {
+            let answer = desk.answer(peer, has_mcp, request).await;
+            drop(under_way);
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Both(stream)), service);
     let watched = graceful.watch(connection);
     async move {
-        if let Err(error) = watched.await {
-            tracing::debug!("a connection from {peer} ended: {error}");
+        tokio::select! {
+            biased;
+            ended = watched => {
+                if let Err(error) = ended {
+                    tracing::debug!("a connection from {peer} ended: {error}");
+                }
+            }
+            // What it had asked for loses its caller with this.
+            () = hung_up(&shared) => tracing::debug!("{peer} has hung up"),
         }
+    }
+}
+
+/// A stream that can be looked at while somebody else reads and writes it.
+struct Both(Arc<TcpStream>);
+
+impl AsyncRead for Both {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            match self.0.try_read(buf.initialize_unfilled()) {
+                Ok(read) => {
+                    buf.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Both {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(cx))?;
+            match self.0.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(socket2::SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write))
     }
 }
 
