@@ -304,6 +304,10 @@ fn a_job_whose_client_is_gone_stops_where_the_rig_file_does_not_say_otherwise() 
     lab.run_ms(1500);
     assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0);
     assert!(lab.truly("x") > 20.0 && lab.handle.orphans().is_empty());
+    // What it sent last and comes only now moves nothing; whoever comes next may move.
+    let late = lab.move_to(&[("x", 50.0)]).unwrap_err();
+    assert_eq!((late.code, late.moved), (Code::Cancelled, Moved::No));
+    lab.caller.id = Name::new("whoever-comes-next");
     lab.move_to(&[("x", 50.0)]).unwrap();
 }
 

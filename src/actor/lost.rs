@@ -8,8 +8,11 @@ use super::worker::Worker;
 use crate::config::OnClientLost;
 use crate::model::{Code, Moved, RigError, Time};
 
+/// Clients that are remembered as gone. Their names never come again, and what they sent last is soon here.
+const REMEMBERED: usize = 256;
+
 /// Why something ends whose caller is gone.
-fn gone() -> RigError {
+pub(super) fn gone() -> RigError {
     RigError::new(Code::Cancelled, "Its caller took it back or is gone.").moved(Moved::Unknown)
 }
 
@@ -32,6 +35,12 @@ impl Worker {
         let person = self.shared.person_way.load(Ordering::Acquire);
         let lasts = person && self.rig.calls.on_client_lost == OnClientLost::Continue;
         if !lost.is_empty() {
+            for client in &lost {
+                if self.gone.len() >= REMEMBERED {
+                    self.gone.pop_front();
+                }
+                self.gone.push_back(client.clone());
+            }
             while let Some(order) = self.inbox.take() {
                 self.waiting.push_back(order);
             }

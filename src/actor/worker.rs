@@ -69,6 +69,8 @@ pub struct Worker {
     pub(super) jobs: Vec<Job>,
     ended: VecDeque<Arc<JobStatus>>,
     recoveries: Vec<Recovery>,
+    /// Clients that have gone lately.
+    pub(super) gone: VecDeque<Name>,
     settings: Vec<Setting>,
     cancelling: Vec<Cancelling>,
     pub(super) referencing: Vec<Referencing>,
@@ -122,6 +124,7 @@ impl Worker {
             jobs: Vec::new(),
             ended: VecDeque::new(),
             recoveries: Vec::new(),
+            gone: VecDeque::new(),
             settings: Vec::new(),
             cancelling: Vec::new(),
             referencing: Vec::new(),
@@ -415,6 +418,11 @@ impl Worker {
         let Envelope { deadline, caller, command } = order;
         match command {
             Command::Run { reply, .. } if reply.waiting() == Waiting::Lost => None,
+            Command::Run { mut reply, .. } if self.gone.contains(&caller.id) => {
+                // It was on its way when its client went.
+                reply.answer(Err(super::lost::gone().moved(Moved::No)));
+                None
+            }
             Command::Run { job, plan, reply } => {
                 let uses = plan.uses();
                 let taken = uses.iter().any(|n| claimed.contains(n)) || self.is_setting(&uses);
