@@ -52,6 +52,30 @@ pub struct Store {
     recent: Mutex<Recent>,
 }
 
+/// Where the data folder says whose it is.
+const OWNER: &str = "rig-file.txt";
+
+/// Makes the data folder that of the rig file, unless it belongs to another one that is still there.
+fn belongs(data: &Path, name: &str, file: &Path) -> Result<(), RigError> {
+    let ours = files::canonical(file).unwrap_or_else(|_| file.to_path_buf());
+    let mark = data.join(OWNER);
+    let said = std::fs::read_to_string(&mark).unwrap_or_default();
+    let theirs = Path::new(said.trim());
+    if theirs == ours {
+        return Ok(());
+    }
+    if !said.trim().is_empty() && theirs.is_file() {
+        let what = format!(
+            "{} belongs to another rig file of the name \"{name}\", {}. Give this rig another name in [rig], or another \
+             folder with --data-dir: two rigs must not share a person's stop and an audit log.",
+            data.display(),
+            theirs.display()
+        );
+        return Err(RigError::new(Code::StorageFailed, what));
+    }
+    files::replace(&mark, format!("{}\n", ours.display()).as_bytes())
+}
+
 impl Store {
     /// Makes the folders of `rig` and opens them.
     ///
@@ -60,13 +84,18 @@ impl Store {
     /// Documents/steadyhand/rig, because what a desktop app starts sees an AppData of its own).
     ///
     /// # Errors
-    /// [`Code::StorageFailed`] if a folder can't be made, or no home folder is known.
+    /// [`Code::StorageFailed`] if a folder can't be made, no home folder is known, or the data folder belongs to another
+    /// rig file that is still there: two rigs would share a person's stop and an audit log.
     pub fn open(rig: &Rig, data_dir: Option<&Path>) -> Result<Store, RigError> {
         let name = rig.name.as_str();
         let data = match data_dir {
             Some(dir) => dir.to_path_buf(),
             None => default_data()?.join(name),
         };
+        let data = files::folder(&data)?;
+        if let Some(file) = &rig.file {
+            belongs(&data, name, file)?;
+        }
         let images = match (&rig.images.dir, data_dir) {
             (Some(dir), _) => dir.join(name),
             (None, Some(dir)) => dir.join("images"),
@@ -79,7 +108,7 @@ impl Store {
         });
         Ok(Store {
             rig: name.to_owned(),
-            data: files::folder(&data)?,
+            data,
             images: files::folder(&images)?,
             path_map: path_map.collect(),
             sequence: Mutex::new(None),

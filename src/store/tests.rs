@@ -312,3 +312,23 @@ fn a_path_map_written_with_a_link_fits_the_real_paths_too() {
     let store = Store::open(&rig, Some(dir.path())).unwrap();
     assert_eq!(store.client_path(&store.images_dir().join("x.png")), "/there/scope/x.png");
 }
+
+#[test]
+fn two_rig_files_of_one_name_do_not_share_a_folder_and_one_that_was_moved_keeps_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("one.toml"), dir.path().join("two.toml"));
+    std::fs::write(&one, "x").unwrap();
+    std::fs::write(&two, "x").unwrap();
+    let of = |file: &Path| {
+        let mut rig = a_rig(None);
+        rig.file = Some(file.to_path_buf());
+        Store::open(&rig, Some(&dir.path().join("data"))).map(drop)
+    };
+    of(&one).unwrap();
+    of(&one).unwrap();
+    let refused = of(&two).unwrap_err();
+    assert_eq!(refused.code, Code::StorageFailed);
+    assert!(refused.what.contains("one.toml") && refused.what.contains("another name in [rig]"), "{refused}");
+    std::fs::remove_file(&one).unwrap();
+    of(&two).unwrap();
+}
