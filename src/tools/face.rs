@@ -198,7 +198,10 @@ impl Face {
             if spec.need == Need::Nothing && spec.name == "diagnose" {
                 return Ok(());
             }
-            return self.0.rig.live().map(|_| ());
+            return self.0.rig.live().map(|_| ()).map_err(|error| match spec.name {
+                "stop" => stopping::nothing_open(error),
+                _ => error,
+            });
         };
         if !spec.need.of(rig) {
             let what = format!("{} isn't available: {}.", spec.name, spec.need.lacking());

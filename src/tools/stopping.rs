@@ -89,7 +89,37 @@ async fn report(live: &Live, before: Arc<Snapshot>, only: Option<&Name>) -> Outc
 pub(crate) async fn by_task(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
     let before = live.handle.snapshot();
     live.handle.stop(only, by);
-    report(live, before, only).await
+    let outcome = report(live, before, only).await;
+    with_caveats(outcome, live, only, by)
+}
+
+/// What a stop has left undone besides: lights and shutters that are not seen safe, and a person's stop that is not on
+/// record.
+fn with_caveats(outcome: Outcome, live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
+    let (rig, state) = (live.handle.rig(), live.handle.snapshot());
+    let unsafe_still = |o: &&crate::config::Output| {
+        let value = state.outputs.iter().find(|s| s.output == o.id).and_then(|s| s.value.as_ref());
+        o.safe().is_some_and(|safe| value != Some(safe))
+    };
+    let mut said: Vec<String> = Vec::new();
+    let lit: Vec<&str> = rig.outputs.iter().filter(unsafe_still).map(|o| o.id.as_str()).collect();
+    if only.is_none() && !lit.is_empty() {
+        said.push(format!("NOT SEEN SAFE YET: {}; get_state {{}} shows it.", lit.join(", ")));
+    }
+    if let Some(why) = live.handle.person_stop().failing().filter(|_| by == StopBy::Person) {
+        said.push(format!("This stop is NOT ON RECORD and would not outlive the program: {}", words::sentence(&why)));
+    }
+    if said.is_empty() {
+        return outcome;
+    }
+    let said = said.join(" ");
+    match outcome {
+        Ok(answer) => Ok(answer.say(&said)),
+        Err(mut error) => {
+            error.error.what = format!("{} {said}", error.error.what);
+            Err(error)
+        }
+    }
 }
 
 /// How often a thread that waits for the axes to stand looks.
@@ -106,7 +136,7 @@ pub(crate) fn by_thread(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome
         let known =
             live.handle.stops_are_out() && proofs(rig, &state, only, since).iter().all(|(_, _, p)| !p.may_change());
         if known || begun.elapsed() > STANDSTILL {
-            return told(rig, &before, &state, only, since);
+            return with_caveats(told(rig, &before, &state, only, since), live, only, by);
         }
         std::thread::park_timeout(LOOK);
     }
@@ -315,6 +345,19 @@ pub(crate) async fn clear_fault(call: Call) -> Outcome {
         answer.text = format!("{device} is released. {}", words::camera_line(status));
     }
     Ok(answer)
+}
+
+/// A stop where this process has nothing open: whether something moves all the same, it can't know.
+pub(crate) fn nothing_open(why: ToolError) -> ToolError {
+    let what = format!(
+        "STOP NOT SENT by this process, which has no device open. Where another process owns the rig, the stop was passed \
+         on to it; whether the axes stand is not known. {}",
+        why.error.what
+    );
+    ToolError::from(RigError::new(Code::StopNotSent, what).moved(Moved::Unknown)).next(
+        "diagnose",
+        "tell the person at the rig at once: `steadyhand stop`, or the emergency stop; then diagnose {}",
+    )
 }
 
 #[cfg(test)]

@@ -9,10 +9,19 @@ use serde_json::Value;
 const DEPTH: u32 = 4;
 
 /// Whether a line is meant as a call of `stop`, however wrong its form: in a batch, without an id, with arguments
-/// that are none, in capitals. Text that is not JSON is not guessed at.
+/// that are none, in capitals, with a NaN, a byte that is no text, or an end that was cut off.
 pub(in crate::gateway) fn means_stop(line: &[u8]) -> bool {
-    let named = line.windows(4).any(|w| w.eq_ignore_ascii_case(b"stop"));
-    named && serde_json::from_slice(line).is_ok_and(|value| calls_stop(&value, DEPTH))
+    if !line.windows(4).any(|w| w.eq_ignore_ascii_case(b"stop")) {
+        return false;
+    }
+    serde_json::from_slice(line).map_or_else(|_| reads_like_stop(line), |value| calls_stop(&value, DEPTH))
+}
+
+/// Whether what is no JSON was a call of `stop` before it was damaged. In a text within JSON the quotes would be escaped.
+fn reads_like_stop(line: &[u8]) -> bool {
+    let packed: Vec<u8> = line.iter().filter(|b| !b.is_ascii_whitespace()).map(u8::to_ascii_lowercase).collect();
+    let has = |what: &str| packed.windows(what.len()).any(|w| w == what.as_bytes());
+    has(r#""method":"stop""#) || has(r#""name":"stop""#) && has(r#""tools/call""#)
 }
 
 fn calls_stop(value: &Value, depth: u32) -> bool {
@@ -49,6 +58,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":" stop"}}"#,
             r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"method":"tools/call","params":{"name":"stop"}}]"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"stop"}"#,
+            r#"{"id":1,"method":"tools/call","params":{"name":"stop","arguments":{"stage":NaN}}}"#,
+            r#"{"id":1, "method": "tools/call", "params": {"name": "stop", "arg"#,
         ] {
             assert!(means_stop(line.as_bytes()), "{line}");
         }
@@ -57,6 +68,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#,
             "stop",
             "stop {",
+            r#"{"method":"tools/call","params":{"name":"save_position","arguments":{"name":"stop"}}}"#,
+            r#"{"method":"tools/call","params":{"name":"move_to","a":"\"name\":\"stop\"", NaN"#,
         ] {
             assert!(!means_stop(line.as_bytes()), "{line}");
         }
