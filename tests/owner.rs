@@ -97,6 +97,27 @@ fn a_second_process_passes_its_client_on_and_opens_nothing() {
 }
 
 #[test]
+fn doctor_leaves_a_served_rig_to_its_server_and_its_lamp_stays_lit() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = bench(folder.path());
+    let mut server = serve(folder.path());
+    // A second connection to the box would take the server's own, and its lamp would go safe.
+    until("the lamp is lit", || server.call("set_output", json!({"output": "lamp", "percent": 30}))["isError"] != true);
+    let told = shell(folder.path(), &["doctor", "--rig", "rig.toml"]);
+    let said = words(&told);
+    assert_eq!(told.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("process {}", server.child.id())), "{said}");
+    assert!(said.contains("steadyhand call diagnose") && said.contains("server:"), "{said}");
+    let json: Value = serde_json::from_slice(&shell(folder.path(), &["doctor", "--json"]).stdout).expect("JSON");
+    assert_eq!(json["well"], false, "{json:#}");
+    let seen = server.call("get_state", json!({}));
+    let lamp = facts(&seen)["outputs"].as_array().expect("outputs").iter().find(|o| o["output"] == "lamp");
+    assert_eq!(lamp.expect("the lamp")["percent"], 30.0, "{seen:#}");
+    let diagnosed = server.call("diagnose", json!({})).to_string();
+    assert!(diagnosed.contains("\"reconnects\":0") && !diagnosed.contains("\"reconnects\":1"), "{diagnosed}");
+}
+
+#[test]
 fn of_two_that_start_at_once_one_owns_and_one_relays() {
     let folder = tempfile::tempdir().expect("folder");
     write_unplugged_rig(folder.path());

@@ -10,7 +10,7 @@ use crate::gateway::local::{Place, Request, Trouble, ask, places};
 use crate::tools::Said;
 
 /// How long a running server may take for an answer that it needs not look for.
-const PROMPT: Duration = Duration::from_secs(3);
+pub(super) const PROMPT: Duration = Duration::from_secs(3);
 
 /// Which rig is meant.
 #[derive(Debug, Clone, Args)]

@@ -44,9 +44,13 @@ impl Journal for Closed {
     }
 }
 
-/// The right to this rig's ports, where it has a file that a server could have, too.
-fn own(rig: &Rig) -> Result<Option<Ownership>, RigError> {
-    let Some(place) = rig.file.as_deref().filter(|f| f.exists()).and_then(|f| Place::of_rig(f).ok()) else {
+/// The right to the ports of the rig that this file describes; `None` where there is no such file, which no server can
+/// have, or no folder for locks.
+///
+/// # Errors
+/// `busy` when a server has the rig, with its process.
+pub(super) fn own(file: Option<&Path>) -> Result<Option<Ownership>, RigError> {
+    let Some(place) = file.filter(|f| f.exists()).and_then(|f| Place::of_rig(f).ok()) else {
         return Ok(None);
     };
     match place.try_own() {
@@ -67,7 +71,7 @@ impl Session {
     /// # Errors
     /// `busy` when a server has the rig; else when the data folder can't be used, or the system gives no threads.
     pub(super) fn open(rig: Rig, data_dir: Option<&Path>) -> Result<Session, RigError> {
-        let ownership = own(&rig)?;
+        let ownership = own(rig.file.as_deref())?;
         let runtime = threads()?;
         let store = Store::open(&rig, data_dir)?;
         let live = {

@@ -12,10 +12,14 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::session::{IDENTIFY, Session};
+use super::owners::PROMPT;
+use super::serve::shell_word;
+use super::session::{IDENTIFY, Session, own};
 use super::{colours, fail, say};
 use crate::config::{self, Rig};
 use crate::devices;
+use crate::gateway::local::{Place, Request, ask};
+use crate::model::RigError;
 use crate::store::{PersonStop, Store};
 use findings::{Finding, Level};
 
@@ -24,8 +28,9 @@ use findings::{Finding, Level};
 /// Opens every device of the rig file and identifies it, through the same drivers and the same rig thread as `serve`,
 /// with an audit log that takes no line, so that nothing can move. Looks for a port that is missing, forbidden or in
 /// use, for programs that disturb it, for a wrong baud rate or a wrong device, for limits of the controller that don't
-/// fit the rig file, and for folders that can't be written. Axes that move when it begins are stopped when it ends. Exit
-/// code 0 when all is well, 1 when something is not.
+/// fit the rig file, and for folders that can't be written. Axes that move when it begins are stopped when it ends. A rig
+/// that a server owns is left to it: nothing is opened, and the server says how everything stands. Exit code 0 when all
+/// is well, 1 when something is not.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// The rig file.
@@ -55,6 +60,35 @@ fn stopped(rig: &Rig, data_dir: Option<&Path>) -> PersonStop {
     kept.unwrap_or_else(|_| PersonStop::in_memory())
 }
 
+/// What is said of a rig that a server owns: nothing of it is opened, and the server itself is asked.
+fn served(args: &DoctorArgs, rig: &Rig, path: &Path, busy: &RigError) -> ExitCode {
+    let file = shell_word(&path.display().to_string());
+    let remedy = format!(
+        "ask the server: steadyhand call diagnose --rig {file}; or end its clients, and run doctor again. Nothing was \
+         opened beside it"
+    );
+    let mut found = vec![Finding::new(Level::Problem, "rig", busy.what.clone()).remedy(remedy)];
+    if let Ok(place) = Place::of_rig(path)
+        && let Ok(said) = ask(&place, &Request::Status, PROMPT)
+    {
+        found.push(Finding::new(Level::Note, "server", said.text.trim()));
+    }
+    report(args, rig, path, &found);
+    ExitCode::FAILURE
+}
+
+/// Shows what was found; `true` when all is well.
+fn report(args: &DoctorArgs, rig: &Rig, path: &Path, found: &[Finding]) -> bool {
+    let well = found.iter().all(|f| f.level <= Level::Note);
+    if args.json {
+        let list: Vec<_> = found.iter().map(Finding::as_json).collect();
+        say(io::stdout(), &format!("{:#}", json!({ "rig": rig.name.as_str(), "well": well, "findings": list })));
+    } else {
+        say(io::stdout(), &findings::as_text(rig, path, found));
+    }
+    well
+}
+
 pub(super) fn run(args: &DoctorArgs) -> ExitCode {
     let path = match config::find(args.rig.as_deref()) {
         Ok(path) => path,
@@ -71,6 +105,11 @@ pub(super) fn run(args: &DoctorArgs) -> ExitCode {
             }
             return ExitCode::FAILURE;
         }
+    };
+    // Held while doctor looks: a second connection would cut off a server's own, and its outputs would go safe.
+    let _ownership = match own(Some(&path)) {
+        Ok(ownership) => ownership,
+        Err(busy) => return served(args, &rig, &path, &busy),
     };
     // Who uses a port is asked before we do.
     let mut host = facts::Host::of(&rig);
@@ -92,16 +131,12 @@ pub(super) fn run(args: &DoctorArgs) -> ExitCode {
     host.listen(&rig, &state);
     let mut found = findings::all(&rig, &state, &host);
     found.extend(tools);
-    let well = found.iter().all(|f| f.level <= Level::Note);
-
-    if args.card {
+    let well = if args.card {
         let text = std::fs::read(&path).unwrap_or_default();
         say(io::stdout(), &card::card(&rig, &state, &found, &card::Made::now(&path, &text)));
-    } else if args.json {
-        let list: Vec<_> = found.iter().map(Finding::as_json).collect();
-        say(io::stdout(), &format!("{:#}", json!({ "rig": rig.name.as_str(), "well": well, "findings": list })));
+        found.iter().all(|f| f.level <= Level::Note)
     } else {
-        say(io::stdout(), &findings::as_text(&rig, &path, &found));
-    }
+        report(args, &rig, &path, &found)
+    };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
