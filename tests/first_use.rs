@@ -165,10 +165,10 @@ fn from_a_port_to_a_client_that_moves_the_stage() {
     // Who has the port is told, with what to do.
     let busy = desk.run(&["doctor"]);
     let told = String::from_utf8_lossy(&busy.stdout).into_owned();
-    assert!(!busy.status.success() && told.contains("in use by steadyhand"), "{told}");
+    assert!(!busy.status.success() && told.contains("process ") && told.contains("steadyhand call diagnose"), "{told}");
     let busy = desk.run(&["init", "--port", &desk.port, "--yes", "--axis", "x"]);
     let told = String::from_utf8_lossy(&busy.stderr).into_owned();
-    assert!(!busy.status.success() && told.contains("in use"), "{told}");
+    assert!(!busy.status.success() && told.contains("The rig belongs to process"), "{told}");
     client.end();
 }
 
@@ -380,6 +380,59 @@ fn a_person_teaches_the_ends_of_a_stage_that_has_no_switches() {
         assert!(text.contains(part), "{part}: {text}");
     }
     desk.good(&["check"]);
-    let log = desk.folder().join(".local/share/steadyhand/init/audit");
+    let log = desk.folder().join(".local/share/steadyhand/taught/audit");
     assert!(fs::read_dir(log).expect("the steps are in an audit log").count() > 0);
+}
+
+/// A bench whose controller stops on its switches ($21=1), so that a step onto one is an alarm.
+fn with_hard_limits() -> Desk {
+    let file = hw_sim::MICROSCOPE_TOML.replace("\"$21\" = 0", "\"$21\" = 1");
+    assert_ne!(file, hw_sim::MICROSCOPE_TOML);
+    Desk::with(Bench::from_toml(&file).expect("a bench"))
+}
+
+#[test]
+fn who_only_presses_enter_gets_a_rig_file_and_meets_no_switch() {
+    let desk = with_hard_limits();
+    let args = ["init", "--port", &desk.port];
+    let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
+    terminal.type_until("", "The rig's name");
+    terminal.type_until("\n", "Which axes");
+    terminal.type_until("x\n", "Move them");
+    for next in ["Home first?", "its unit", "move it to see", "by how much"] {
+        terminal.type_until("\n", next);
+    }
+    assert!(terminal.seen.lock().contains("[-0.5]"), "{}", terminal.seen.lock());
+    // Onto the switch: it is asked again, and the answers so far are kept.
+    terminal.type_until("2\n", "Release it, and try again");
+    terminal.type_until("\n", "by how much");
+    terminal.type_until("\n", "Which way did it go");
+    for next in ["by the ruler", "how fast", "how near", "without power", "sample and optics", "In which order"] {
+        terminal.type_until("\n", next);
+    }
+    for next in ["When a client goes", "Write rig.toml", "Wrote rig.toml"] {
+        terminal.type_until("\n", next);
+    }
+    assert!(terminal.ends().success());
+}
+
+#[test]
+fn init_moves_nothing_while_a_persons_stop_stands() {
+    let desk = Desk::new();
+    desk.init(&[]);
+    let data = desk.folder().join(".local/share/steadyhand/desk");
+    fs::create_dir_all(&data).expect("the data folder");
+    let stop = steadyhand::store::PersonStop::open(&data).expect("the record");
+    stop.keep(None);
+    assert!(stop.flush(Duration::from_secs(5)));
+    // Under another name, too: the file says whose rig it is.
+    let args = ["init", "--port", &desk.port, "--name", "other", "--axis", "x"];
+    let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
+    terminal.type_until("", "Move them");
+    terminal.type_until("yes\n", "its unit");
+    let seen = terminal.seen.lock().clone();
+    assert!(seen.contains("stopped the rig \"desk\"") && seen.contains("steadyhand resume"), "{seen}");
+    terminal.type_until("\n", "count in your direction");
+    let log = desk.folder().join(".local/share/steadyhand/other/audit");
+    assert!(!log.exists(), "nothing was opened to be moved");
 }

@@ -103,6 +103,8 @@ pub(super) struct AxisPlan {
     pub(super) travel_from: &'static str,
     pub(super) speed: f64,
     pub(super) tolerance: f64,
+    /// As the file has it already; else what goes with its homing.
+    pub(super) trust: Option<String>,
     pub(super) holds_unpowered: bool,
     pub(super) toward_sample: Option<char>,
     pub(super) why: Option<String>,
@@ -117,6 +119,17 @@ pub(super) fn placed(range: [f64; 2], home: Option<f64>, sign: f64) -> (f64, [f6
         if high - home < home - low { to = (home + high) / 2.0 } else { from = (low + home) / 2.0 }
     }
     if sign > 0.0 { (-low, [from - low, to - low]) } else { (high, [high - to, high - from]) }
+}
+
+/// A first step by hand, in counts: away from the homed end, and at most half of the way to its switch, so that even a
+/// step the wrong way meets no switch.
+pub(super) fn first_step(range: Option<[f64; 2]>, home: Option<f64>) -> f64 {
+    const LONG: f64 = 0.5;
+    let (Some([low, high]), Some(home)) = (range, home) else { return LONG };
+    let (below, above) = (home - low, high - home);
+    let off = below.min(above);
+    let way = if off > 0.0 { LONG.min(off / 2.0) } else { LONG };
+    if above < below { -way } else { way }
 }
 
 /// What a ruler says of a controller's scale.
@@ -187,6 +200,15 @@ mod tests {
             let counts = [low, high].map(|rig| (rig - origin) * sign);
             assert!(counts.iter().all(|c| range[0] <= *c && *c <= range[1]), "{counts:?}");
         }
+    }
+
+    #[test]
+    fn a_first_step_goes_inward_and_is_shorter_than_the_pull_off() {
+        assert_eq!(first_step(Some([-75.0, 0.0]), Some(-1.0)), -0.5);
+        assert_eq!(first_step(Some([-75.0, 0.0]), Some(-0.5)), -0.25);
+        assert_eq!(first_step(Some([-75.0, 0.0]), Some(-74.0)), 0.5);
+        assert_eq!(first_step(Some([0.0, 75.0]), Some(0.0)), 0.5, "no pull-off");
+        assert_eq!(first_step(None, None), 0.5);
     }
 
     #[test]

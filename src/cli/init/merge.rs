@@ -10,7 +10,15 @@ use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike,
 /// In words with the line, when one of them is no TOML.
 pub(super) fn over(old: &str, new: &str) -> Result<String, String> {
     let parse = |text: &str| text.parse::<DocumentMut>().map_err(|e| e.to_string().trim().to_owned());
-    let (mut old, new) = (parse(old)?, parse(new)?);
+    let (mut old, mut new) = (parse(old)?, parse(new)?);
+    // Which axes region tools mean is the owner's choice.
+    let rig =
+        |file: &DocumentMut, key: &str| file.get("rig").and_then(Item::as_table).is_some_and(|t| t.contains_key(key));
+    if rig(&old, "scan")
+        && let Some(rig) = new.get_mut("rig").and_then(Item::as_table_mut)
+    {
+        rig.remove("scan");
+    }
     table(old.as_table_mut(), new.as_table());
     Ok(old.to_string())
 }

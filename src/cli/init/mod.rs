@@ -2,6 +2,7 @@
 
 mod axis;
 mod decide;
+mod known;
 mod merge;
 mod person;
 mod probe;
@@ -15,11 +16,13 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use super::session::own;
 use super::written::{self, Backup};
 use super::{fail, ports, say};
 use crate::config;
 use crate::devices;
 use axis::AxisFlags;
+use known::Known;
 use person::{Nobody, Person, Terminal, ask, yes};
 use probe::Place;
 use render::Port;
@@ -28,7 +31,8 @@ use render::Port;
 ///
 /// Finds the serial ports, asks the device what it is, takes limits from the controller or lets you find them by small
 /// steps, and asks what only a person knows: which way is positive, what sinks without power. A rig file that exists is
-/// shown with what would change, its comments are kept, and it is written only after a yes, with a copy of what it was.
+/// shown with what would change, its comments and its limits are kept unless you say otherwise, and it is written only
+/// after a yes, with a copy of what it was.
 /// Settings of the controller are read and never written.
 ///
 /// Everything can be said by flags: with --yes nobody is asked, nothing is moved, and what is proposed is taken.
@@ -130,14 +134,22 @@ fn write_down(args: &InitArgs, person: &mut dyn Person) -> Result<String, String
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(format!("{} can't be read: {e}", args.rig.display())),
     };
+    // Nobody serves this rig meanwhile: what is asked here would disturb a server's connections.
+    let _ownership = own(Some(&args.rig)).map_err(|e| e.what)?;
     let (place, port) = choose(args, person)?;
     let found = probe::ask(&place, args.driver.as_deref(), args.baud, |driver, baud| {
         let rate = if baud == 0 { String::new() } else { format!(" at {baud} baud") };
         say(io::stderr(), &format!("Asking for {driver}{rate} …"));
     })?;
     person.say(&format!("Found {}.", found.words()));
-    let names = decide::Names::of(old.as_deref(), args.stage.as_deref(), args.name.as_deref());
-    let draft = decide::draft(args, person, &found, &place, port, names)?;
+    let known = Known::of(old.as_deref(), args.stage.as_deref());
+    if let (Some(stage), Some(driver)) = (&known.stage, known.driver.as_deref().filter(|d| *d != found.driver)) {
+        return Err(format!(
+            "the stage {stage:?} of {} is driven by {driver}; name another with --stage",
+            args.rig.display()
+        ));
+    }
+    let draft = decide::draft(args, person, &found, &place, port, &known)?;
     let new = render::render(&draft);
     let text = match &old {
         None => new,

@@ -109,7 +109,10 @@ fn axis_text(axis: &AxisPlan, never_homed: bool) -> String {
     out += &format!("travel = [{low}, {high}]  # {}\n", axis.travel_from);
     out += &format!("max_speed_per_s = {}\n", fraction(axis.speed));
     out += &format!("tolerance = {}  # how near to its target it must come to rest\n", fraction(axis.tolerance));
-    out += &if never_homed {
+    let kept = axis.trust.as_deref().filter(|trust| !never_homed || *trust == "assumed");
+    out += &if let Some(trust) = kept {
+        format!("trust = {}\n", quoted(trust))
+    } else if never_homed {
         "trust = \"assumed\"  # moves once a person has declared its position\n".to_owned()
     } else {
         "trust = \"referenced\"  # moves once it is homed\n".to_owned()
@@ -142,6 +145,7 @@ pub(super) mod tests {
             travel_from: "from the controller's own limit",
             speed: 12.5,
             tolerance: 0.01,
+            trust: None,
             holds_unpowered: true,
             toward_sample: None,
             why: Some("the \"lens\"".into()),

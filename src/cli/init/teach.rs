@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use super::super::session::{IDENTIFY, Session};
-use super::axis::{Scale, by_ruler, sign};
+use super::axis::{Scale, by_ruler, first_step, sign};
 use super::person::{Person, ask, number, yes};
 use super::probe::{self, Found, FoundAxis, Place, STAGE};
+use crate::config::Rig;
 use crate::model::{Aim, Code, Home, Move, Name, RigError, StageStatus};
 use crate::plans::Sequence;
+use crate::store::{PersonStop, Store};
 use crate::units::{Distance, plain};
 
 /// The longest single step, in mm or degrees.
@@ -15,18 +17,38 @@ const LONGEST: f64 = 10.0;
 /// How far an axis may be taken from where it was found if it doesn't tell its travel, in mm or degrees.
 const FAR: f64 = 300.0;
 
+/// Refuses while a person's stop is on record for this rig.
+fn not_stopped(rig: &Rig, data_dir: Option<&Path>) -> Result<(), String> {
+    let stopped = Store::open(rig, data_dir).and_then(|store| PersonStop::open(store.data_dir()));
+    let stopped = stopped.map_err(|e| e.what)?;
+    if !stopped.stands() {
+        return Ok(());
+    }
+    let since = stopped.words().map_or(String::new(), |words| format!(" ({words})"));
+    Err(format!(
+        "A person has stopped the rig {:?}{since}, and that still holds: nothing is moved. When it is safe, release it \
+         with `steadyhand resume` while the rig is served.",
+        rig.name.as_str()
+    ))
+}
+
 /// A controller under a person's hand.
 pub(super) struct Hand {
     session: Session,
 }
 
 impl Hand {
-    /// Opens the controller for steps by hand. They go into the audit log of a rig named `init`.
+    /// Opens the controller for steps by hand. They go into the audit log of the rig that is being written, and what a
+    /// person has stopped of it, or of the rig that the file described before, is not moved.
     ///
     /// # Errors
-    /// In words, when it can't be opened or isn't identified.
-    pub(super) fn on(found: &Found, place: &Place, data_dir: Option<&Path>) -> Result<Hand, String> {
-        let rig = probe::by_hand(found, place, window)?;
+    /// In words, when a person's stop stands, or when it can't be opened or isn't identified.
+    pub(super) fn on(found: &Found, place: &Place, rigs: &[&str], data_dir: Option<&Path>) -> Result<Hand, String> {
+        let mut rig = probe::by_hand(found, place, window)?;
+        for name in rigs.iter().rev() {
+            rig.name = Name::new(name);
+            not_stopped(&rig, data_dir)?;
+        }
         let session = Session::open(rig, data_dir).map_err(|e| e.what)?;
         let state = session.identified(IDENTIFY);
         if state.stage(STAGE).is_none_or(|s| s.identity.is_none()) {
@@ -124,17 +146,35 @@ impl Hand {
         Ok(Some(range))
     }
 
-    /// Moves an axis a little and asks what was seen: the sign that makes the person's positive direction positive.
+    /// Moves an axis a little and asks what was seen: the sign that makes the person's positive direction positive. A
+    /// step that is refused is asked for again; `None` when the person leaves it.
     ///
     /// # Errors
-    /// When the input ends, the step is refused, or the person does not go on with a wrong scale.
-    pub(super) fn direction(&self, person: &mut dyn Person, axis: &FoundAxis, number_of: usize) -> Result<f64, String> {
+    /// When the input ends, or the person does not go on with a wrong scale.
+    pub(super) fn direction(
+        &self,
+        person: &mut dyn Person,
+        axis: &FoundAxis,
+        number_of: usize,
+    ) -> Result<Option<f64>, String> {
         let unit = axis.unit;
-        let way = ask(person, &format!("Move {} by how much, in {unit}", axis.name), Some("1"), "--axis", |t| {
-            let way = number(t)?;
-            if way != 0.0 && way.abs() <= LONGEST { Ok(way) } else { Err(format!("at most {LONGEST}, and not 0")) }
-        })?;
-        self.step(person, axis.name, way)?;
+        let first = plain(first_step(axis.told.range, axis.told.home));
+        let question = format!("Move {} by how much, in {unit} (q: leave it)", axis.name);
+        let way = loop {
+            let way = ask(person, &question, Some(&first), "--axis", |t| {
+                if t == "q" {
+                    return Ok(None);
+                }
+                let way = number(t)?;
+                let fits = way != 0.0 && way.abs() <= LONGEST;
+                if fits { Ok(Some(way)) } else { Err(format!("at most {LONGEST}, and not 0")) }
+            })?;
+            let Some(way) = way else { return Ok(None) };
+            match self.step(person, axis.name, way) {
+                Ok(()) => break way,
+                Err(error) => person.say(&format!("  {error}")),
+            }
+        };
         let seen = ask(
             person,
             "Which way did it go: + if that way shall be positive, - if it shall be negative",
@@ -162,7 +202,7 @@ impl Hand {
                 return Err("the controller's scale is wrong; nothing was written".into());
             }
         }
-        Ok(seen * way.signum())
+        Ok(Some(seen * way.signum()))
     }
 }
 
