@@ -604,6 +604,17 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether one of these devices is without its port, because a person has lent it.
+    pub fn is_lent(&self, devices: &[Name]) -> bool {
+        let lent = |name: &Name, fault: Option<&Fault>| {
+            devices.contains(name) && fault.is_some_and(|f| f.remedy == Remedy::Reclaim)
+        };
+        self.stages.iter().any(|s| lent(&s.stage, s.fault.as_ref()))
+            || self.cameras.iter().any(|c| lent(&c.camera, c.fault.as_ref()))
+            || self.outputs.iter().any(|o| lent(&o.output, o.fault.as_ref()))
+            || self.sensors.iter().any(|s| lent(&s.sensor, s.fault.as_ref()))
+    }
+
     /// The status of `stage`.
     pub fn stage(&self, stage: &str) -> Option<&StageStatus> {
         self.stages.iter().find(|s| s.stage.as_str() == stage)

@@ -509,6 +509,10 @@ fn what_a_person_does_by_hand_is_confirmed_from_a_shell() {
     let asked = server.call("set_output", json!({"output": "turret", "position": "40x"}));
     assert_eq!(facts(&asked)["status"], "waiting_for_person", "{asked}");
     let job = facts(&asked)["job_id"].clone();
+    let jobs = words(&shell(folder.path(), &["jobs"]));
+    assert!(jobs.contains("WAITS FOR A PERSON to turn turret to 40x"), "{jobs}");
+    let kept = words(&shell(folder.path(), &["reclaim", "scope"]));
+    assert!(kept.contains("was not lent to anybody"), "{kept}");
     let wrong = shell(folder.path(), &["confirm", "job-999"]);
     assert!(!wrong.status.success() && words(&wrong).contains(job.as_str().expect("a job")), "{}", words(&wrong));
     let done = shell(folder.path(), &["confirm", "--by", "ada"]);

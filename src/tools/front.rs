@@ -248,8 +248,13 @@ impl Face {
     /// A person takes a lent port back.
     pub fn reclaim(&self, device: &str) -> Said {
         self.person(|handle, caller| {
+            let was = handle.snapshot();
             let back = wait_for(handle.reclaim(caller, &Name::new(device))?)?;
-            let text = format!("Taken back: {}. It is identified anew; its position is unknown.", list(&back));
+            let text = if was.is_lent(&back) {
+                format!("Taken back: {}. It is identified anew; its position is unknown.", list(&back))
+            } else {
+                format!("The port of {} was not lent to anybody; nothing has changed.", list(&back))
+            };
             Ok((text, json!({ "devices": back.iter().map(Name::as_str).collect::<Vec<_>>() })))
         })
     }
@@ -412,6 +417,10 @@ fn running(snapshot: &Snapshot) -> impl Iterator<Item = &JobStatus> {
 
 fn job_line(job: &JobStatus) -> String {
     let how = match &job.state {
+        JobState::Running if job.waits_for.is_some() => {
+            let what = job.waits_for.as_deref().unwrap_or_default();
+            format!("WAITS FOR A PERSON to {what}, who then says `steadyhand confirm {}`", job.id)
+        }
         JobState::Running if job.doing.is_empty() => "runs".to_owned(),
         JobState::Running => format!("runs, {}", job.doing),
         JobState::Done(report) => format!("ended well, in {}", words::seconds(report.took)),
@@ -428,7 +437,7 @@ fn job_json(job: &JobStatus) -> Value {
     };
     let mut row = json!({
         "job_id": job.id.to_string(), "title": job.title, "caller": job.caller.id.as_str(),
-        "client": job.caller.client, "state": state, "doing": job.doing,
+        "client": job.caller.client, "state": state, "doing": job.doing, "waits_for": job.waits_for,
     });
     if let JobState::Failed(error) = &job.state {
         row["error"] = json!({ "code": error.code.text(), "what": error.what, "moved": error.moved });

@@ -167,7 +167,8 @@ impl StageUnit {
         let remedy = if self.lent { Remedy::Reclaim } else { Remedy::Reconnect };
         self.fault(code, what.clone(), remedy, now);
         if moving {
-            let what = format!("{what} Whether it stopped is not known.");
+            let stop = if what.ends_with('.') { "" } else { "." };
+            let what = format!("{what}{stop} Whether it stopped is not known.");
             self.end(Err(self.error(code, &what, Moved::Unknown)));
         }
         self.doing = Doing::Nothing;
