@@ -69,6 +69,20 @@ pub(super) fn json(text: &str, entry: &Entry, typed: bool) -> Result<String, Bro
     Ok(format!("{mark}{root}"))
 }
 
+/// The arguments of the entry of that name, where the text has one.
+pub(super) fn args_in_json(text: &str, name: &str) -> Option<Vec<String>> {
+    let known: serde_json::Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
+    let args = known.get("mcpServers")?.get(name)?.get("args")?.as_array()?;
+    Some(args.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect())
+}
+
+/// The same of `[mcp_servers.NAME]`.
+pub(super) fn args_in_toml(text: &str, name: &str) -> Option<Vec<String>> {
+    let file: DocumentMut = text.parse().ok()?;
+    let args = file.get("mcp_servers")?.get(name)?.get("args")?.as_array()?;
+    Some(args.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect())
+}
+
 /// Sets a key of the entry, unless it says the same already: then its layout stays too.
 fn set(server: &CstObject, key: &str, known: &serde_json::Value, entry: &Entry, wanted: CstInputValue) {
     let as_json = match &wanted {

@@ -157,6 +157,9 @@ fn settle(client: Client, file: &Path, entry: &Entry, print: bool) -> Result<Str
     } else {
         let backup = written::replace(file, &merged)?;
         lines.push(format!("Wrote \"{}\" into {there}.", entry.name));
+        if let Some(other) = other_rig(client, old.as_deref().unwrap_or(""), entry) {
+            lines.push(format!("It replaced the entry for {other}; --name NAME keeps both."));
+        }
         if let Backup::At(copy) = backup {
             lines.push(format!("As it was before: {}", copy.display()));
         }
@@ -166,6 +169,16 @@ fn settle(client: Client, file: &Path, entry: &Entry, print: bool) -> Result<Str
         lines.push(format!("For all your projects instead of this one:\n\n  {}\n", everywhere(entry)));
     }
     Ok(lines.join("\n"))
+}
+
+/// The rig file for which the entry of that name stood there, if it was another one.
+fn other_rig(client: Client, old: &str, entry: &Entry) -> Option<String> {
+    let args = match client {
+        Client::Codex => merge::args_in_toml(old, &entry.name),
+        _ => merge::args_in_json(old, &entry.name),
+    }?;
+    let rig = |args: &[String]| args.iter().skip_while(|a| *a != "--rig").nth(1).cloned();
+    rig(&args).filter(|was| Some(was) != rig(&entry.args).as_ref())
 }
 
 fn merged(client: Client, old: &str, entry: &Entry) -> Result<String, merge::Broken> {
@@ -225,6 +238,23 @@ mod tests {
         let copy = told.lines().find_map(|l| l.strip_prefix("As it was before: ")).expect("a backup");
         assert_eq!(fs::read_to_string(copy).expect("the backup"), first);
         assert!(fs::read_to_string(&file).expect("there").contains("/elsewhere"));
+    }
+
+    #[test]
+    fn who_replaces_another_rigs_entry_is_told_which() {
+        let folder = tempfile::tempdir().expect("folder");
+        let other = Entry { args: vec!["serve".into(), "--rig".into(), "/home/me/other.toml".into()], ..entry() };
+        for (client, file) in [(Client::Codex, "config.toml"), (Client::ClaudeCode, ".mcp.json")] {
+            let file = folder.path().join(file);
+            let told = settle(client, &file, &entry(), false).expect("written");
+            assert!(!told.contains("replaced"), "{told}");
+            let told = settle(client, &file, &other, false).expect("written");
+            assert!(told.contains("It replaced the entry for /home/me/rig.toml; --name NAME keeps both."), "{told}");
+            // The same rig by another program is no other rig.
+            let moved = Entry { command: "/elsewhere".into(), ..other.clone() };
+            let told = settle(client, &file, &moved, false).expect("written");
+            assert!(told.contains("Wrote") && !told.contains("replaced"), "{told}");
+        }
     }
 
     #[test]

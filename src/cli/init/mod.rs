@@ -35,6 +35,9 @@ use render::Port;
 /// after a yes, with a copy of what it was.
 /// Settings of the controller are read and never written.
 ///
+/// It knows controllers that speak GRBL. For Zaber and ASI start from the examples rigs/zaber-chain.toml and
+/// rigs/asi-xy.toml.
+///
 /// Everything can be said by flags: with --yes nobody is asked, nothing is moved, and what is proposed is taken.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {

@@ -33,6 +33,10 @@ pub(super) const PROBES: &[Probe] = &[Probe {
     ],
 }];
 
+/// What to do about the controllers that are not looked for.
+const ELSE: &str = "init knows controllers that speak GRBL. For Zaber devices start from rigs/zaber-chain.toml, for ASI \
+                    (MS-2000, Tiger) from rigs/asi-xy.toml: copy it, write the port and the limits, and run `steadyhand doctor`";
+
 /// The stage of the rigs that are made up here.
 pub(super) const STAGE: &str = "stage";
 
@@ -138,10 +142,10 @@ pub(super) fn ask(
     }
     if said.is_empty() {
         let known: Vec<&str> = PROBES.iter().map(|p| p.driver).collect();
-        return Err(format!("there is no such driver to look for; there are: {}", known.join(", ")));
+        return Err(format!("there is no such driver to look for; there are: {}. {ELSE}", known.join(", ")));
     }
     said.dedup();
-    Err(format!("nobody was recognised. {}", said.join(" ")))
+    Err(format!("nobody was recognised. {} {ELSE}", said.join(" ")))
 }
 
 enum Answer {
@@ -232,6 +236,17 @@ mod tests {
                 let rig = bare(probe, &place, probe.rates[0]).expect("a rig");
                 assert_eq!(rig.stages[0].axes.len(), probe.axes.len());
             }
+        }
+    }
+
+    #[test]
+    fn who_has_another_controller_is_told_where_to_start_and_the_files_are_there() {
+        let refused = ask(&Place::typed("/dev/none"), Some("zaber"), None, |_, _| {}).expect_err("not looked for");
+        for (file, text) in [
+            ("rigs/zaber-chain.toml", include_str!("../../../rigs/zaber-chain.toml")),
+            ("rigs/asi-xy.toml", include_str!("../../../rigs/asi-xy.toml")),
+        ] {
+            assert!(refused.contains(file) && !text.is_empty(), "{refused}");
         }
     }
 
