@@ -359,6 +359,10 @@ pub struct Told {
     pub homes: Option<bool>,
     /// Whether its motors stay powered while it rests.
     pub powered_at_rest: Option<bool>,
+    /// Whether a limit switch that is met in a move is an alarm.
+    pub hard_limits: Option<bool>,
+    /// The controller's names of axes that its homing cycle moves, too, though the rig file doesn't have them.
+    pub homes_also: Vec<String>,
 }
 
 /// What a controller told of one axis.

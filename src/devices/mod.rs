@@ -321,6 +321,10 @@ pub struct StageFacts {
     pub homes: Option<bool>,
     /// Whether its motors stay powered while it rests.
     pub powered_at_rest: Option<bool>,
+    /// Whether a limit switch that is met in a move is an alarm.
+    pub hard_limits: Option<bool>,
+    /// The controller's names of axes that its homing cycle moves, too, though the rig file doesn't have them.
+    pub homes_also: Vec<String>,
 }
 
 impl StageFacts {
@@ -333,7 +337,13 @@ impl StageFacts {
             range: self.range.get(i).copied().flatten(),
             home: self.home.get(i).copied().flatten(),
         };
-        Told { axes: (0..axes).map(axis).collect(), homes: self.homes, powered_at_rest: self.powered_at_rest }
+        Told {
+            axes: (0..axes).map(axis).collect(),
+            homes: self.homes,
+            powered_at_rest: self.powered_at_rest,
+            hard_limits: self.hard_limits,
+            homes_also: self.homes_also.clone(),
+        }
     }
 }
 

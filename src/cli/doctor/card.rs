@@ -169,7 +169,7 @@ mod tests {
         let status = super::super::findings::tests::status(told);
         let state = Snapshot { stages: vec![status], ..Snapshot::default() };
         let after = card(&rig, &state, &[], &made);
-        assert!(after.contains("| stage.x: travel | 0 to 75 mm | probed |"), "{after}");
+        assert!(after.contains("| stage.x: travel | 0 to 74.5 mm | probed |"), "{after}");
         assert!(after.contains("| stage.x: speed | 10 mm/s | probed |"), "{after}");
         assert!(after.contains("stop when the client goes | axes stop | not exercised |"), "{after}");
         assert!(after.contains("Signature"));

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(fitted(r#"{"stage": "scope"}"#), Some(json!({"stage": "stage"})));
         assert_eq!(
             fitted(r#"{"stage": "scope", "targets": {"y": 1}, "unit": "um"}"#),
-            Some(json!({"stage": "stage", "targets": {"x": 37.5}, "unit": "mm"}))
+            Some(json!({"stage": "stage", "targets": {"x": 37.25}, "unit": "mm"}))
         );
         assert_eq!(fitted(r#"{"camera": "cam"}"#), None, "it has no camera");
         assert_eq!(fitted("{}"), Some(json!({})));

@@ -10,7 +10,7 @@ use super::facts::{Host, PortFacts};
 use crate::config::{Axis, Homing, Rig, Stage};
 use crate::devices;
 use crate::model::{AxisStatus, Code, Fault, LinkStatus, Name, Remedy, Snapshot, StageStatus, StopBy, Told, ToldAxis};
-use crate::units::{Span, plain};
+use crate::units::{Distance, Position, Span, plain};
 
 /// Free space below which pictures and the audit log are in danger.
 const LITTLE: u64 = 1 << 30;
@@ -262,8 +262,12 @@ fn stage_found(stage: &Stage, status: &StageStatus) -> Vec<Finding> {
     }
     let told = status.told.as_deref().cloned().unwrap_or_default();
     out.extend(settings(stage, &told));
+    let hard_limits = told.hard_limits == Some(true);
     for (axis, told) in stage.axes.iter().zip(&told.axes) {
         out.extend(axis_found(axis, told));
+        if hard_limits {
+            out.extend(at_switch(axis, told));
+        }
     }
     for axis in status.axes.iter().filter(|a| a.position.is_none()) {
         let id = format!("{}.{}", stage.id, axis.axis);
@@ -287,6 +291,15 @@ fn settings(stage: &Stage, told: &Told) -> Vec<Finding> {
         let remedy = "with switches fitted, switch it on with the controller's own software: $22=1; without, write \
                       home = \"never\" and let a person declare positions";
         out.push(Finding::new(Level::Problem, &stage.id, what).remedy(remedy));
+    }
+    if !told.homes_also.is_empty() && matches!(stage.home, Homing::Cycle { .. }) {
+        let what = format!(
+            "Its homing ($H) moves all axes that the controller homes: {}, too, which the rig file does not have and \
+             so does not judge.",
+            told.homes_also.join(", ")
+        );
+        let remedy = "keep their way free when it homes, or describe them in the rig file, too";
+        out.push(Finding::new(Level::Note, &stage.id, what).remedy(remedy));
     }
     if told.powered_at_rest == Some(false) {
         for axis in stage.axes.iter().filter(|a| !a.holds_unpowered) {
@@ -331,6 +344,32 @@ fn axis_found(axis: &Axis, told: &ToldAxis) -> Vec<Finding> {
         out.push(Finding::new(Level::Warning, &axis.id, what).remedy(remedy));
     }
     out
+}
+
+/// A travel that reaches to the home switch of a controller on which a switch is an alarm. Of the pull-off half is left
+/// out, as `init` leaves it.
+fn at_switch(axis: &Axis, told: &ToldAxis) -> Option<Finding> {
+    let ([low, high], home) = (told.range?, told.home?);
+    let end = if high - home < home - low { high } else { low };
+    let (switch, safe) = (axis.to_rig(end)?, axis.to_rig((home + end) / 2.0)?);
+    let upper = switch >= safe;
+    let (at, beyond) =
+        if upper { (axis.travel.high, axis.travel.high > safe) } else { (axis.travel.low, axis.travel.low < safe) };
+    if !beyond {
+        return None;
+    }
+    let unit = axis.unit;
+    let show = |p: Position| plain(p.to(unit));
+    let what = format!(
+        "Its travel ends at {} {unit}, and its home switch is at {} {unit}: the controller stops with an alarm on a \
+         switch ($21=1), and homing pulls off by {} {unit} ($27).",
+        show(at),
+        show(switch),
+        plain(Distance::base((home - end).abs()).ok()?.to(unit))
+    );
+    let travel = if upper { Span::between(axis.travel.low, safe) } else { Span::between(safe, axis.travel.high) };
+    let remedy = format!("stay off the switch: write travel = [{}, {}]", show(travel.low), show(travel.high));
+    Some(Finding::new(Level::Warning, &axis.id, what).remedy(remedy))
 }
 
 /// Where the controller lets the axis be moved, in rig coordinates.

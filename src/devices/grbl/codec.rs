@@ -328,11 +328,14 @@ fn fixed(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.into() }
 }
 
+/// The letters of a controller's axes, in the order of the reports' tuples and of the settings.
+pub(super) const AXIS_LETTERS: [char; 6] = ['X', 'Y', 'Z', 'A', 'B', 'C'];
+
 /// The axis letter of a controller's channel, with its place in the reports' tuples.
 pub(super) fn axis_letter(channel: &str) -> Option<(char, usize)> {
     let mut chars = channel.chars();
     let letter = chars.next()?.to_ascii_uppercase();
-    let place = ['X', 'Y', 'Z', 'A', 'B', 'C'].iter().position(|l| *l == letter)?;
+    let place = AXIS_LETTERS.iter().position(|l| *l == letter)?;
     chars.next().is_none().then_some((letter, place))
 }
 

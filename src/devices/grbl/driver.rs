@@ -11,7 +11,7 @@ mod stop;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::codec::{Lines, State, axis_letter, move_line};
+use super::codec::{AXIS_LETTERS, Lines, State, axis_letter, move_line};
 use super::dialect::{Dialect, Family};
 use super::questions::Questions;
 use crate::config;
@@ -326,6 +326,10 @@ impl Grbl {
         }
         facts.homes = self.settings.get(&22).map(|v| mask(*v) & 1 != 0);
         facts.powered_at_rest = self.settings.get(&1).map(|v| *v >= 255.0);
+        facts.hard_limits = self.settings.get(&21).map(|v| mask(*v) & 1 != 0);
+        if facts.homes == Some(true) {
+            facts.homes_also = self.homes_also();
+        }
         if facts.homes == Some(false) && self.homes {
             notes
                 .push("Its homing cycle is off ($22=0), but the rig file gives a homing order: home will fail.".into());
@@ -337,6 +341,18 @@ impl Grbl {
             notes,
         };
         facts
+    }
+
+    /// The letters of axes that `$H` homes, and the rig file doesn't have. Which axes there are, the settings of their
+    /// travel tell; grblHAL says in `$44` to `$49` which of them its cycles home.
+    fn homes_also(&self) -> Vec<String> {
+        let cycles: Vec<u32> = (44..=49).filter_map(|n| self.settings.get(&n)).map(|v| mask(*v)).collect();
+        let homed = |place: usize| cycles.is_empty() || cycles.iter().any(|c| c >> place & 1 != 0);
+        let unlisted = AXIS_LETTERS.iter().enumerate().zip(130_u16..).filter(|((place, _), travel)| {
+            let listed = self.axes.iter().any(|(_, _, p)| p == place);
+            !listed && self.settings.contains_key(travel) && homed(*place)
+        });
+        unlisted.map(|((_, letter), _)| letter.to_string()).collect()
     }
 
     /// Between which counts an axis may be moved once it is homed, and where homing leaves it. GRBL makes the end of

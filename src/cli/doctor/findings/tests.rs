@@ -38,7 +38,7 @@ pub(in super::super) fn status(told: Option<Arc<Told>>) -> StageStatus {
 }
 
 fn told(axis: ToldAxis) -> StageStatus {
-    status(Some(Arc::new(Told { axes: vec![axis], homes: Some(true), powered_at_rest: Some(true) })))
+    status(Some(Arc::new(Told { axes: vec![axis], homes: Some(true), powered_at_rest: Some(true), ..Told::default() })))
 }
 
 fn broken(code: Code, line: LinkStatus) -> StageStatus {
@@ -135,8 +135,41 @@ fn what_the_controller_says_against_the_rig_file_is_told_with_the_number_to_writ
 }
 
 #[test]
+fn a_travel_up_to_the_home_switch_is_told_with_the_number_to_write() {
+    let text = include_str!("../../../../rigs/minimal.toml");
+    let said = |origin: &str, sign: &str, travel: &str, home: f64, hard_limits| {
+        let text = text
+            .replace("origin = 75.0", &format!("origin = {origin}"))
+            .replace("sign = 1 ", &format!("sign = {sign} "))
+            .replace("travel = [0.0, 74.5]", &format!("travel = [{travel}]"));
+        let rig = config::parse(&text, Path::new("rig.toml"), &devices::known()).expect("a rig");
+        let axes = vec![ToldAxis { range: Some([-75.0, 0.0]), home: Some(home), ..ToldAxis::default() }];
+        let told = Told { axes, hard_limits, ..Told::default() };
+        let mut state = Snapshot::default();
+        state.stages.push(status(Some(Arc::new(told))));
+        let found = all(&rig, &state, &host(Access::Granted, &[], None));
+        found.into_iter().find(|f| f.level == Level::Warning).and_then(|f| f.remedy)
+    };
+    let write = |travel: &str| Some(format!("stay off the switch: write travel = {travel}"));
+    let on = Some(true);
+    assert_eq!(said("75.0", "1", "0.0, 75.0", -1.0, on), write("[0, 74.5]"));
+    assert_eq!(said("75.0", "1", "0.0, 74.5", -1.0, on), None, "as it says");
+    assert_eq!(said("75.0", "1", "0.0, 75.0", -1.0, Some(false)), None, "a switch is no alarm");
+    assert_eq!(said("75.0", "1", "0.0, 75.0", -74.0, on), write("[0.5, 75]"), "homed at the other end");
+    assert_eq!(said("0.0", "-1", "0.0, 75.0", -1.0, on), write("[0.5, 75]"), "counted the other way");
+}
+
+#[test]
+fn axes_that_home_with_the_others_are_told_though_the_rig_file_lacks_them() {
+    let told = Told { homes: Some(true), homes_also: vec!["Y".into(), "Z".into()], ..Told::default() };
+    let found = found(status(Some(Arc::new(told))), &host(Access::Granted, &[], None));
+    let note = found.iter().find(|f| f.what.contains("$H")).expect("a note");
+    assert!(note.level == Level::Note && note.what.contains("Y, Z"), "{note:?}");
+}
+
+#[test]
 fn a_homing_order_without_homing_is_a_problem() {
-    let told = Told { axes: vec![], homes: Some(false), powered_at_rest: Some(false) };
+    let told = Told { axes: vec![], homes: Some(false), powered_at_rest: Some(false), ..Told::default() };
     let (level, what, remedy) = wrong(status(Some(Arc::new(told))), &host(Access::Granted, &[], None));
     assert_eq!(level, Level::Problem);
     assert!(what.contains("$22=0") && remedy.contains("$22=1"), "{what} {remedy}");
@@ -147,7 +180,7 @@ fn an_axis_that_sinks_needs_motors_that_stay_on() {
     let text =
         include_str!("../../../../rigs/minimal.toml").replace("holds_unpowered = true", "holds_unpowered = false");
     let rig = config::parse(&text, Path::new("sinks.toml"), &devices::known()).expect("a rig");
-    let told = Told { axes: vec![], homes: Some(true), powered_at_rest: Some(false) };
+    let told = Told { axes: vec![], homes: Some(true), powered_at_rest: Some(false), ..Told::default() };
     let state = Snapshot { stages: vec![status(Some(Arc::new(told)))], ..Snapshot::default() };
     let found = all(&rig, &state, &host(Access::Granted, &[], None));
     assert!(found.iter().any(|f| f.level == Level::Warning && f.what.contains("$1")), "{found:#?}");
