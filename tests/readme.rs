@@ -81,7 +81,7 @@ fn check_says_good_of_the_example_and_draws_the_line_of_a_bad_one() {
     let dir = tempfile::tempdir().expect("a folder");
     let bad = dir.path().join("bad.toml");
     let text = std::fs::read_to_string("rigs/minimal.toml").expect("the example");
-    std::fs::write(&bad, text.replace("[0.0, 75.0]", "[75.0, 0.0]").replace("\"grbl\"", "\"grlb\"")).expect("a file");
+    std::fs::write(&bad, text.replace("[0.0, 74.5]", "[75.0, 0.0]").replace("\"grbl\"", "\"grlb\"")).expect("a file");
     let out = check(&bad);
     let told = String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(1));
