@@ -158,7 +158,7 @@ fn check_shows_every_problem_and_opens_nothing() {
     let ended = steadyhand(folder.path()).arg("check").arg("--rig").arg(good).output().expect("run");
     assert_eq!(ended.status.code(), Some(0));
     let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(text.contains("is fine") && text.contains("x 0 to 75 mm"), "{text}");
+    assert!(text.contains("is fine") && text.contains("x 0 to 74.5 mm"), "{text}");
     let left: Vec<_> = fs::read_dir(folder.path()).expect("folder").flatten().map(|e| e.file_name()).collect();
     assert_eq!(left, ["bad.toml"]);
 }
