@@ -523,6 +523,5 @@ fn what_a_person_does_by_hand_is_confirmed_from_a_shell() {
     server.call("set_output", json!({"output": "turret", "position": "10x"}));
     let refused = shell(folder.path(), &["confirm", "--refused"]);
     assert!(refused.status.success(), "{}", words(&refused));
-    let state = server.call("get_state", json!({}));
-    assert!(!state.to_string().contains("waits for a person"), "{state}");
+    until("it waits no more", || !server.call("get_state", json!({})).to_string().contains("waits for a person"));
 }
