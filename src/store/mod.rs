@@ -93,7 +93,8 @@ impl Store {
             None => default_data()?.join(name),
         };
         let data = files::folder(&data)?;
-        if let Some(file) = &rig.file {
+        // A folder that was chosen is the chooser's business.
+        if let (Some(file), None) = (&rig.file, data_dir) {
             belongs(&data, name, file)?;
         }
         let images = match (&rig.images.dir, data_dir) {

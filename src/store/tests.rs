@@ -319,11 +319,7 @@ fn two_rig_files_of_one_name_do_not_share_a_folder_and_one_that_was_moved_keeps_
     let (one, two) = (dir.path().join("one.toml"), dir.path().join("two.toml"));
     std::fs::write(&one, "x").unwrap();
     std::fs::write(&two, "x").unwrap();
-    let of = |file: &Path| {
-        let mut rig = a_rig(None);
-        rig.file = Some(file.to_path_buf());
-        Store::open(&rig, Some(&dir.path().join("data"))).map(drop)
-    };
+    let of = |file: &Path| belongs(dir.path(), "scope", file);
     of(&one).unwrap();
     of(&one).unwrap();
     let refused = of(&two).unwrap_err();
