@@ -16,11 +16,11 @@ use crate::port::Ns;
 #[serde(deny_unknown_fields)]
 pub(crate) struct AsiConfig {
     pub id: String,
-    #[serde(default = "d_baud")]
+    #[serde(default = "crate::config::d_baud")]
     pub baud: u32,
-    #[serde(default = "d_os_buffer")]
+    #[serde(default = "crate::config::d_os_buffer")]
     pub os_buffer: usize,
-    #[serde(default = "d_boot")]
+    #[serde(default = "crate::config::d_ready")]
     pub boot_ms: u64,
     #[serde(default = "d_version")]
     pub version: String,
@@ -54,15 +54,6 @@ pub(crate) struct MotorConfig {
     pub stage: AxisConfig,
 }
 
-fn d_baud() -> u32 {
-    115_200
-}
-fn d_os_buffer() -> usize {
-    4096
-}
-fn d_boot() -> u64 {
-    500
-}
 fn d_version() -> String {
     "USB-9.2m".into()
 }

@@ -276,14 +276,18 @@ pub(crate) struct CoolantLamp {
     pub adds: f64,
 }
 
-fn d_baud() -> u32 {
+pub(crate) fn d_baud() -> u32 {
     115_200
 }
-fn d_os_buffer() -> usize {
+pub(crate) fn d_os_buffer() -> usize {
     4096
 }
 fn d_boot() -> u64 {
     1500
+}
+/// Of controllers without a bootloader.
+pub(crate) fn d_ready() -> u64 {
+    500
 }
 fn d_banner() -> String {
     "Grbl 1.1h ['$' for help]".into()

@@ -1,8 +1,8 @@
 //! One camera under the rig thread: settings, exposures and faults.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::fence::{Called, Fenced};
 use super::stage::Note;
 use crate::devices::{Camera, CameraEvent, RawFrame};
 use crate::model::{CameraChange, CameraSettings, CameraStatus, Code, Fault, Name, Remedy, RigError, Time};
@@ -16,12 +16,11 @@ enum Doing {
 }
 
 pub(super) struct CameraUnit {
-    driver: Box<dyn Camera>,
+    driver: Fenced<dyn Camera>,
     doing: Doing,
     pub(super) status: CameraStatus,
     set: Option<Result<CameraSettings, RigError>>,
     frame: Option<Result<RawFrame, RigError>>,
-    dead: bool,
     /// Another program has the port.
     lent: bool,
     events: Vec<CameraEvent>,
@@ -40,12 +39,11 @@ impl CameraUnit {
             link: driver.link(),
         };
         CameraUnit {
-            driver,
+            driver: Fenced::new(driver),
             doing: Doing::Nothing,
             status,
             set: None,
             frame: None,
-            dead: false,
             lent: false,
             events: Vec::new(),
             notes: Vec::new(),
@@ -59,22 +57,20 @@ impl CameraUnit {
         for event in std::mem::take(&mut self.events) {
             self.digest(event, now);
         }
-        if !self.dead {
-            self.status.link = self.driver.link();
+        let mut link = None;
+        self.guarded(now, |d, _| link = Some(d.link()));
+        if let Some(link) = link {
+            self.status.link = link;
         }
         self.status.exposing = self.doing == Doing::Exposing;
         wish
     }
 
+    /// Calls the driver; a panic in it is a fault of this device.
     fn guarded(&mut self, now: Time, call: impl FnOnce(&mut dyn Camera, &mut Vec<CameraEvent>)) {
-        if self.dead {
-            return;
-        }
-        let (driver, events) = (&mut self.driver, &mut self.events);
-        if catch_unwind(AssertUnwindSafe(|| call(driver.as_mut(), events))).is_err() {
-            self.dead = true;
-            let what = "Its driver failed and is not used any more.";
-            self.lose(Code::Internal, what, Remedy::Restart, now);
+        let events = &mut self.events;
+        if self.driver.call(|d| call(d, events)) == Called::Failed {
+            self.lose(Code::Internal, "Its driver failed and is not used any more.", Remedy::Restart, now);
         }
     }
 
@@ -206,6 +202,10 @@ impl CameraUnit {
     /// Its port is another program's from now on.
     pub(super) fn lend(&mut self, what: &str, now: Time) {
         self.lent = true;
+        if self.driver.is_dead() {
+            // Lending and reclaiming make it no better: its fault stays.
+            return;
+        }
         self.status.identity = None;
         self.lose(Code::Released, what, Remedy::Reclaim, now);
     }
@@ -220,5 +220,43 @@ impl CameraUnit {
 
     pub(super) fn close(&mut self, now: Time) {
         self.guarded(now, |d, _| d.close());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::LinkStatus;
+
+    /// A driver with a fault of its own.
+    struct Bad;
+
+    impl Camera for Bad {
+        fn tick(&mut self, _: Time, _: &mut Vec<CameraEvent>) -> Time {
+            panic!("on purpose")
+        }
+        fn set(&mut self, _: &CameraChange, _: Time) {}
+        fn shoot(&mut self, _: Time) {}
+        fn abort(&mut self, _: Time) {}
+        fn patience(&self) -> Duration {
+            Duration::ZERO
+        }
+        fn link(&self) -> LinkStatus {
+            LinkStatus::default()
+        }
+        fn close(&mut self) {}
+    }
+
+    #[test]
+    fn a_driver_that_failed_is_a_fault_that_lending_and_reclaiming_its_port_do_not_cover() {
+        let mut unit = CameraUnit::new(&Name::new("cam"), Box::new(Bad));
+        unit.tick(Time::ZERO);
+        let fault = unit.status.fault.clone();
+        assert!(fault.as_ref().is_some_and(|f| f.code == Code::Internal && f.remedy == Remedy::Restart), "{fault:?}");
+        unit.lend("lent", Time::ZERO);
+        unit.take_back();
+        unit.tick(Time::ZERO);
+        assert_eq!(unit.status.fault, fault);
+        assert!(unit.shoot(Time::ZERO).is_err());
     }
 }

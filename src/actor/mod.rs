@@ -1,10 +1,11 @@
 //! The rig thread: the one owner of all hardware, and the handle that everybody else has on it.
 //!
 //! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage`, `camera`, `output`, `sensor` (a
-//! device under the rig thread), `motion` (proof of arrival and standstill), `person` (what only a person may order),
+//! device under the rig thread), `fence` (around its driver), `motion` (proof of arrival and standstill), `person` (what only a person may order),
 //! `lost` (clients that are gone), `message`, `handle`, `sync`, `thread`.
 
 mod camera;
+mod fence;
 mod handle;
 mod job;
 mod journal;

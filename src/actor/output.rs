@@ -1,9 +1,9 @@
 //! One output under the rig thread: what its driver reports becomes a value, faults and the end of a change; made
 //! safe when everything stops and when its device comes back.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::fence::{Called, Fenced};
 use super::stage::Note;
 use crate::config;
 use crate::devices::{Output, OutputEvent};
@@ -46,13 +46,12 @@ enum Doing {
 }
 
 pub(super) struct OutputUnit {
-    driver: Box<dyn Output>,
+    driver: Fenced<dyn Output>,
     config: config::Output,
     doing: Doing,
     pub(super) status: OutputStatus,
     outcome: Option<Result<Moved, RigError>>,
     online: bool,
-    dead: bool,
     /// Its port is lent to another program.
     lent: bool,
     next_poll: Time,
@@ -76,13 +75,12 @@ impl OutputUnit {
             link: driver.link(),
         };
         OutputUnit {
-            driver,
+            driver: Fenced::new(driver),
             config: config.clone(),
             doing: Doing::Nothing,
             status,
             outcome: None,
             online: false,
-            dead: false,
             lent: false,
             next_poll: Time::ZERO,
             events: Vec::new(),
@@ -94,7 +92,7 @@ impl OutputUnit {
 
     /// Ticks the driver and digests what it reports. Tells when it wants the next tick.
     pub(super) fn tick(&mut self, now: Time) -> Time {
-        if self.dead {
+        if self.driver.is_dead() {
             return now + Duration::from_secs(60);
         }
         if self.online && now >= self.next_poll {
@@ -106,8 +104,10 @@ impl OutputUnit {
             self.digest(event, now);
         }
         let due = self.by_the_clock(now);
-        if !self.dead {
-            self.status.link = self.driver.link();
+        let mut link = None;
+        self.guarded(now, |d, _| link = Some(d.link()));
+        if let Some(link) = link {
+            self.status.link = link;
         }
         self.show();
         let poll = self.online.then_some(self.next_poll);
@@ -122,14 +122,10 @@ impl OutputUnit {
         self.next_poll = now + if busy { POLL_BUSY } else { POLL_IDLE };
     }
 
-    /// Calls the driver; a panic in it is a fault of this device, and it is never called again.
+    /// Calls the driver; a panic in it is a fault of this device.
     fn guarded(&mut self, now: Time, call: impl FnOnce(&mut dyn Output, &mut Vec<OutputEvent>)) {
-        if self.dead {
-            return;
-        }
-        let (driver, events) = (&mut self.driver, &mut self.events);
-        if catch_unwind(AssertUnwindSafe(|| call(driver.as_mut(), events))).is_err() {
-            self.dead = true;
+        let events = &mut self.events;
+        if self.driver.call(|d| call(d, events)) == Called::Failed {
             self.lose(Code::Internal, "Its driver failed and is not used any more.", Remedy::Restart, now);
         }
     }
@@ -288,7 +284,7 @@ impl OutputUnit {
     /// What follows from the rest for those who read the status.
     fn show(&mut self) {
         let securing = matches!(self.doing, Doing::Securing { .. });
-        self.status.ready = self.online && !securing && !self.dead;
+        self.status.ready = self.online && !securing && !self.driver.is_dead();
         self.status.target = match &self.doing {
             Doing::Nothing => None,
             Doing::Setting { value, .. } | Doing::Securing { value, .. } | Doing::Person { value, .. } => {
@@ -309,7 +305,7 @@ impl OutputUnit {
         let mut sent = Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown));
         self.guarded(now, |d, _| sent = d.set(order, now));
         sent.map_err(|e| self.error(e.code, &e.what, e.moved))?;
-        let patience = self.driver_patience();
+        let patience = self.driver_patience(now);
         let before = self.status.value.clone();
         self.doing = Doing::Setting { value, before, since: now, until: now + patience, shown: None };
         self.show();
@@ -317,8 +313,10 @@ impl OutputUnit {
         Ok(())
     }
 
-    fn driver_patience(&self) -> Duration {
-        if self.dead { Duration::ZERO } else { self.driver.patience() }
+    fn driver_patience(&mut self, now: Time) -> Duration {
+        let mut patience = Duration::ZERO;
+        self.guarded(now, |d, _| patience = d.patience());
+        patience
     }
 
     /// The end of a change, once.
@@ -361,10 +359,10 @@ impl OutputUnit {
     fn begin_secure(&mut self, now: Time) {
         let Some(value) = self.config.safe().cloned() else { return };
         let handed = self.secure(now);
-        if self.dead {
+        if self.driver.is_dead() {
             return;
         }
-        let until = now + SECURE.max(self.driver_patience());
+        let until = now + SECURE.max(self.driver_patience(now));
         let next_try = now + if handed { AGAIN } else { POLL_BUSY };
         self.doing = Doing::Securing { value, since: now, until, next_try };
         self.next_poll = now;
@@ -394,7 +392,7 @@ impl OutputUnit {
         !matches!(self.doing, Doing::Securing { .. })
             && self.status.value.as_ref().is_some_and(|v| safe.agrees(v))
             // One that was never there, or is gone, can't be made safe from here.
-            || (!self.online && !self.dead)
+            || (!self.online && !self.driver.is_dead())
     }
 
     /// A person has done what was asked, or refused to.
@@ -445,6 +443,10 @@ impl OutputUnit {
     /// Its port is lent to another program, which may do anything there.
     pub(super) fn lend(&mut self, what: &str, now: Time) {
         self.lent = true;
+        if self.driver.is_dead() {
+            // Lending and reclaiming make it no better: its fault stays.
+            return;
+        }
         self.status.identity = None;
         self.lose(Code::Released, what, Remedy::Reclaim, now);
     }

@@ -1,18 +1,17 @@
 //! One sensor under the rig thread: read at its own rate, with the age of what it said.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::fence::{Called, Fenced};
 use super::stage::Note;
 use crate::config;
 use crate::devices::{Sensor, SensorEvent};
 use crate::model::{Code, Fault, Remedy, SensorStatus, SensorValue, Time};
 
 pub(super) struct SensorUnit {
-    driver: Box<dyn Sensor>,
+    driver: Fenced<dyn Sensor>,
     config: config::Sensor,
     pub(super) status: SensorStatus,
-    dead: bool,
     /// Its port is lent to another program.
     lent: bool,
     next_poll: Time,
@@ -33,10 +32,9 @@ impl SensorUnit {
             link: driver.link(),
         };
         SensorUnit {
-            driver,
+            driver: Fenced::new(driver),
             config: config.clone(),
             status,
-            dead: false,
             lent: false,
             next_poll: Time::ZERO,
             events: Vec::new(),
@@ -55,20 +53,19 @@ impl SensorUnit {
         for event in std::mem::take(&mut self.events) {
             self.digest(event, now);
         }
-        if !self.dead {
-            self.status.link = self.driver.link();
+        let mut link = None;
+        self.guarded(now, |d, _| link = Some(d.link()));
+        if let Some(link) = link {
+            self.status.link = link;
         }
         let next = if self.status.ready { wish.min(self.next_poll) } else { wish };
         next.max(now + Duration::from_micros(200))
     }
 
+    /// Calls the driver; a panic in it is a fault of this device.
     fn guarded(&mut self, now: Time, call: impl FnOnce(&mut dyn Sensor, &mut Vec<SensorEvent>)) {
-        if self.dead {
-            return;
-        }
-        let (driver, events) = (&mut self.driver, &mut self.events);
-        if catch_unwind(AssertUnwindSafe(|| call(driver.as_mut(), events))).is_err() {
-            self.dead = true;
+        let events = &mut self.events;
+        if self.driver.call(|d| call(d, events)) == Called::Failed {
             self.lose(Code::Internal, "Its driver failed and is not used any more.", Remedy::Restart, now);
         }
     }
@@ -129,6 +126,10 @@ impl SensorUnit {
     /// Its port is lent to another program, which may do anything there.
     pub(super) fn lend(&mut self, what: &str, now: Time) {
         self.lent = true;
+        if self.driver.is_dead() {
+            // Lending and reclaiming make it no better: its fault stays.
+            return;
+        }
         self.status.identity = None;
         self.lose(Code::Released, what, Remedy::Reclaim, now);
     }

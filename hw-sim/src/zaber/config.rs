@@ -15,11 +15,11 @@ pub(crate) struct ChainConfig {
     pub id: String,
     #[serde(default)]
     pub port: Wire,
-    #[serde(default = "d_baud")]
+    #[serde(default = "crate::config::d_baud")]
     pub baud: u32,
-    #[serde(default = "d_os_buffer")]
+    #[serde(default = "crate::config::d_os_buffer")]
     pub os_buffer: usize,
-    #[serde(default = "d_boot")]
+    #[serde(default = "crate::config::d_ready")]
     pub boot_ms: u64,
     #[serde(rename = "device")]
     pub devices: Vec<DeviceConfig>,
@@ -92,15 +92,6 @@ pub(crate) struct EncoderConfig {
     pub absolute: bool,
 }
 
-fn d_baud() -> u32 {
-    115_200
-}
-fn d_os_buffer() -> usize {
-    4096
-}
-fn d_boot() -> u64 {
-    500
-}
 fn d_firmware() -> String {
     "7.38".into()
 }

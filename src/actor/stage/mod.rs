@@ -5,9 +5,9 @@ mod clock;
 mod events;
 mod person;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::fence::{Called, Fenced};
 use super::motion::{AxisFacts, MotionWatch, StillWatch};
 use crate::config;
 use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
@@ -67,7 +67,7 @@ pub(super) enum Rest {
 pub(super) type Note = (&'static str, String);
 
 pub(super) struct StageUnit {
-    driver: Box<dyn Stage>,
+    driver: Fenced<dyn Stage>,
     config: config::Stage,
     facts: StageFacts,
     doing: Doing,
@@ -82,8 +82,6 @@ pub(super) struct StageUnit {
     wish: Time,
     /// The connection broke while it moved, and nobody has seen it at rest since.
     unseen_end: bool,
-    /// The driver panicked and is never called again.
-    dead: bool,
     recovering: Option<bool>,
     /// What a person's declarations add to the rig file's origins, for this connection.
     shift: Vec<Distance>,
@@ -121,7 +119,7 @@ impl StageUnit {
             link: driver.link(),
         };
         StageUnit {
-            driver,
+            driver: Fenced::new(driver),
             config: config.clone(),
             facts: StageFacts::default(),
             doing: Doing::Nothing,
@@ -133,7 +131,6 @@ impl StageUnit {
             next_poll: Time::ZERO,
             wish: Time::ZERO,
             unseen_end: false,
-            dead: false,
             recovering: None,
             shift: vec![Distance::default(); config.axes.len()],
             lent: false,
@@ -146,7 +143,7 @@ impl StageUnit {
 
     /// Ticks the driver if it is due, and digests what it reports. Tells when it wants the next tick.
     pub(super) fn tick(&mut self, now: Time) -> Time {
-        if self.dead {
+        if self.driver.is_dead() {
             return now + Duration::from_secs(60);
         }
         let online = !matches!(self.status.activity, Activity::Offline | Activity::Connecting);
@@ -160,19 +157,19 @@ impl StageUnit {
             self.digest(event, now);
         }
         self.by_the_clock(now);
-        self.status.link = if self.dead { self.status.link.clone() } else { self.driver.link() };
+        let mut link = None;
+        self.guarded(|d, _| link = Some(d.link()));
+        if let Some(link) = link {
+            self.status.link = link;
+        }
         self.wish = if online { wish.min(self.next_poll) } else { wish };
         self.wish.max(now + Duration::from_micros(200))
     }
 
-    /// Calls the driver; a panic in it is a fault of this device, and it is never called again.
+    /// Calls the driver; a panic in it is a fault of this device.
     fn guarded(&mut self, call: impl FnOnce(&mut dyn Stage, &mut Vec<StageEvent>)) {
-        if self.dead {
-            return;
-        }
-        let (driver, events) = (&mut self.driver, &mut self.events);
-        if catch_unwind(AssertUnwindSafe(|| call(driver.as_mut(), events))).is_err() {
-            self.dead = true;
+        let events = &mut self.events;
+        if self.driver.call(|d| call(d, events)) == Called::Failed {
             self.fault(
                 Code::Internal,
                 "Its driver failed and is not used any more.".into(),
@@ -276,7 +273,7 @@ impl StageUnit {
         self.guarded(|d, _| handed = d.stop(now));
         let had_motion = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. });
         let unopened = self.status.activity == Activity::Connecting && !self.status.link.open;
-        if self.status.activity == Activity::Offline || unopened || self.dead {
+        if self.status.activity == Activity::Offline || unopened || self.driver.is_dead() {
             // Nothing can be handed over; the driver does it as soon as somebody can hear it.
             return;
         }
@@ -307,7 +304,7 @@ impl StageUnit {
     pub(super) fn rest(&self, since: Time) -> Rest {
         match self.status.activity {
             // Without a port nobody can know more than was known.
-            Activity::Offline if self.status.link.open || self.unseen_end || self.dead => Rest::Unknown,
+            Activity::Offline if self.status.link.open || self.unseen_end || self.driver.is_dead() => Rest::Unknown,
             Activity::Offline => Rest::Seen,
             // The same while another program has it.
             Activity::Connecting if !self.status.link.open && self.status.link.last_error.is_some() => Rest::Seen,
@@ -331,7 +328,7 @@ impl StageUnit {
         if let Some(fault) = &self.status.fault
             && fault.remedy != Remedy::ClearFault
         {
-            if fault.code == Code::NotResponding && self.status.link.open && !self.dead {
+            if fault.code == Code::NotResponding && self.status.link.open && !self.driver.is_dead() {
                 // It may be locked so that it hears nothing but a reset.
                 self.recovering = Some(false);
                 self.guarded(|d, _| d.recover(now));

@@ -64,7 +64,7 @@ impl StageUnit {
     /// Its port is ours again: it is opened and identified by itself.
     pub(in crate::actor) fn take_back(&mut self) {
         self.lent = false;
-        if self.dead {
+        if self.driver.is_dead() {
             return;
         }
         if self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Reclaim) {
