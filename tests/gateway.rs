@@ -272,8 +272,7 @@ mod moving {
     fn sigterm_in_mid_move_stops_the_axes_and_ends_with_zero() {
         let folder = tempfile::tempdir().expect("folder");
         let (bench, server) = in_mid_move(folder.path());
-        let killed = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().expect("kill");
-        assert!(killed.success());
+        process::signal(rustix::process::Signal::TERM, &server.child);
         assert_stopped(&bench, server);
         bench.stop();
     }

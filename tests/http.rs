@@ -119,8 +119,10 @@ impl Server {
     }
 
     fn end(mut self, at_most: Duration) -> Option<i32> {
-        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill");
-        assert!(killed.success());
+        #[cfg(unix)]
+        process::signal(rustix::process::Signal::TERM, &self.child);
+        #[cfg(not(unix))]
+        self.child.kill().expect("ended");
         let begun = Instant::now();
         let status = self.child.wait().expect("ended");
         assert!(begun.elapsed() < at_most, "ended after {:?}", begun.elapsed());

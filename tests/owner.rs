@@ -11,10 +11,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use process::{Server, assert_stands, begin_move, bench, home, serve, steadyhand, write_unplugged_rig, x};
+use process::{Server, assert_stands, begin_move, bench, home, serve, signal, steadyhand, write_unplugged_rig, x};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use steadyhand::gateway::local::{self, Place, Request};
 
@@ -29,10 +30,6 @@ fn words(output: &Output) -> String {
 
 fn facts(answer: &Value) -> &Value {
     &answer["structuredContent"]
-}
-
-fn signal(name: &str, pid: u32) {
-    assert!(Command::new("kill").args([name, &pid.to_string()]).status().expect("kill").success());
 }
 
 /// Waits for what the server says, up to the answer of that id.
@@ -148,7 +145,7 @@ fn an_owner_that_is_killed_leaves_no_lock_and_its_relay_answers_takes_over_and_s
     let moving = relay.calls;
     relay.send(&json!({"jsonrpc": "2.0", "id": "note", "method": "resources/list"}));
     assert!(relay.next()["error"].is_object(), "other methods come through too");
-    signal("-KILL", owner.child.id());
+    signal(Signal::KILL, &owner.child);
     owner.child.wait().expect("dead");
 
     let lost = answer_of(&relay, moving);
@@ -184,9 +181,9 @@ fn a_rig_that_is_another_one_is_not_taken_over() {
     let about = run_file(folder.path(), "json");
     until("the identity is written down", || fs::read_to_string(&about).is_ok_and(|t| t.contains("Grbl")));
     let text = fs::read_to_string(&about).expect("read");
-    signal("-STOP", owner.child.id());
+    signal(Signal::STOP, &owner.child);
     fs::write(&about, text.replace("Grbl", "Another")).expect("written");
-    signal("-KILL", owner.child.id());
+    signal(Signal::KILL, &owner.child);
     // A call that is under way as the owner dies is answered as lost; the next ones say why.
     until("the relay says why", || {
         let answer = relay.call("get_state", json!({}));
@@ -240,7 +237,7 @@ fn a_relay_whose_client_goes_or_that_is_killed_stops_what_it_began_and_the_owner
         home(&mut relay);
         begin_move(&bench, &mut relay);
         if kill {
-            signal("-KILL", relay.child.id());
+            signal(Signal::KILL, &relay.child);
         } else {
             let moving = relay.calls;
             drop(relay.input.take());
@@ -361,13 +358,13 @@ fn an_owner_that_hangs_is_left_its_port_and_the_second_process_says_why() {
     let folder = tempfile::tempdir().expect("folder");
     write_unplugged_rig(folder.path());
     let mut owner = serve(folder.path());
-    signal("-STOP", owner.child.id());
+    signal(Signal::STOP, &owner.child);
     let mut second = serve(folder.path());
     let answer = second.call("get_state", json!({}));
     let text = answer["content"][0]["text"].as_str().expect("text").to_owned();
     let named = format!("belongs to process {}", owner.child.id());
     assert!(answer["isError"] == true && text.contains(&named) && text.contains("can't be reached"), "{text}");
-    signal("-CONT", owner.child.id());
+    signal(Signal::CONT, &owner.child);
     until("the owner is found again", || facts(&second.call("get_state", json!({})))["stages"].is_array());
     assert_eq!(facts(&second.call("whoami", json!({})))["owner_pid"], owner.child.id());
     assert_eq!(facts(&owner.call("whoami", json!({})))["clients"], 2);

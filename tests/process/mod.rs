@@ -169,3 +169,9 @@ pub(crate) fn assert_stands(bench: &hw_sim::serve::Running) {
     assert_eq!(x(bench), stood, "still moving");
     assert!(stood > 20.0, "it went on to {stood} mm");
 }
+
+/// Sends a signal to a process.
+#[cfg(unix)]
+pub(crate) fn signal(signal: rustix::process::Signal, to: &Child) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(to), signal).expect("a process to signal");
+}
