@@ -522,3 +522,34 @@ fn what_a_person_does_by_hand_is_confirmed_from_a_shell() {
     assert!(refused.status.success(), "{}", words(&refused));
     until("it waits no more", || !server.call("get_state", json!({})).to_string().contains("waits for a person"));
 }
+
+#[test]
+fn a_persons_stop_is_still_in_force_when_a_relay_with_another_data_folder_takes_over() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = bench(folder.path());
+    let mut owner = serve(folder.path());
+    home(&mut owner);
+    let mut relay = Server::start(steadyhand(folder.path()).args(["--data-dir", "another"]), folder.path());
+    assert_eq!(facts(&relay.call("whoami", json!({})))["role"], "relay");
+    begin_move(&bench, &mut owner);
+    let stopped = shell(folder.path(), &["stop"]);
+    assert_eq!(stopped.status.code(), Some(0), "{}", words(&stopped));
+    signal(Signal::KILL, &owner.child);
+    owner.child.wait().expect("dead");
+    until("the relay owns the rig", || facts(&relay.call("whoami", json!({})))["role"] == "owner");
+    let refused = relay.call("clear_fault", json!({"device": "scope"}));
+    assert!(refused["content"][0]["text"].as_str().expect("text").starts_with("[not_permitted]"), "{refused}");
+    assert_stands(&bench);
+}
+
+#[test]
+fn a_persons_stop_that_cannot_be_put_on_record_says_so() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = bench(folder.path());
+    let mut server = serve(folder.path());
+    home(&mut server);
+    // Where the record goes there is a folder that nothing can replace.
+    fs::create_dir_all(folder.path().join("data/stopped.json/in-the-way")).expect("a folder");
+    let stopped = shell(folder.path(), &["stop"]);
+    assert!(words(&stopped).contains("NOT ON RECORD"), "{}", words(&stopped));
+}

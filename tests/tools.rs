@@ -379,7 +379,11 @@ async fn a_bad_rig_file_is_explained_by_the_one_tool_that_is_left() {
     assert_eq!(tools.iter().map(|t| &*t.name).collect::<Vec<_>>(), ["diagnose"]);
     let told = call(&client, "diagnose", json!({})).await;
     assert!(text(&told).contains("rig.toml:7:1"), "{}", text(&told));
-    for tool in ["move_to", "stop", "get_state"] {
+    // Nothing is open here, but what stands at the rig may move all the same.
+    let stop = call(&client, "stop", json!({})).await;
+    assert!(text(&stop).starts_with("[stop_not_sent] STOP NOT SENT"), "{}", text(&stop));
+    assert!(text(&stop).contains("Moved: unknown. Next: tell the person at the rig at once"), "{}", text(&stop));
+    for tool in ["move_to", "get_state"] {
         let refused = call(&client, tool, json!({})).await;
         assert!(
             text(&refused).starts_with("[bad_rig_file]") && text(&refused).contains("diagnose {}"),

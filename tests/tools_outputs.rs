@@ -227,3 +227,17 @@ safe = "closed"
     thread.join().unwrap();
     bench.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_says_which_lights_it_has_not_seen_go_out() {
+    let desk = Desk::new(lab(DEMO.to_owned())).await;
+    desk.ok("set_output", json!({ "output": "lamp", "percent": 30 })).await;
+    desk.lab.lock().bench.fault("io", Fault::Silence { on: true }).unwrap();
+    let stop = desk.call("stop", json!({})).await;
+    let said = desk::text(&stop);
+    assert!(said.contains("NOT SEEN SAFE YET: lamp") && !said.contains("filter"), "{said}");
+    desk.lab.lock().bench.fault("io", Fault::Silence { on: false }).unwrap();
+    desk::wait_until("dark", || desk.handle.snapshot().outputs.iter().all(|o| o.ready)).await;
+    let again = desk::text(&desk.call("stop", json!({})).await);
+    assert!(!again.contains("NOT SEEN SAFE"), "{again}");
+}

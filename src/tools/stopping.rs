@@ -82,6 +82,9 @@ async fn report(live: &Live, before: Arc<Snapshot>, only: Option<&Name>) -> Outc
         let _ = changes.wait_for(|s| proofs(rig, s, only, since).iter().all(|(_, _, p)| !p.may_change())).await;
     };
     let _ = tokio::time::timeout(STANDSTILL, proved).await;
+    if only.is_none() {
+        let _ = tokio::time::timeout(DARK, changes.wait_for(|s| lit(rig, s).is_empty())).await;
+    }
     told(rig, &before, &live.handle.snapshot(), only, since)
 }
 
@@ -89,38 +92,41 @@ async fn report(live: &Live, before: Arc<Snapshot>, only: Option<&Name>) -> Outc
 pub(crate) async fn by_task(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
     let before = live.handle.snapshot();
     live.handle.stop(only, by);
-    let outcome = report(live, before, only).await;
-    with_caveats(outcome, live, only, by)
+    on_record(report(live, before, only).await, live, by)
 }
 
-/// What a stop has left undone besides: lights and shutters that are not seen safe, and a person's stop that is not on
-/// record.
-fn with_caveats(outcome: Outcome, live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
-    let (rig, state) = (live.handle.rig(), live.handle.snapshot());
-    let unsafe_still = |o: &&crate::config::Output| {
+/// A person's stop that is not on record says so.
+fn on_record(outcome: Outcome, live: &Live, by: StopBy) -> Outcome {
+    match live.handle.person_stop().failing().filter(|_| by == StopBy::Person) {
+        None => outcome,
+        Some(why) => say_too(
+            outcome,
+            &format!("This stop is NOT ON RECORD and would not outlive the program: {}", words::sentence(&why)),
+        ),
+    }
+}
+
+/// The outputs that a stop of everything makes safe and that are not seen to be.
+fn lit<'a>(rig: &'a Rig, state: &Snapshot) -> Vec<&'a str> {
+    let seen_safe = |o: &&crate::config::Output| {
         let value = state.outputs.iter().find(|s| s.output == o.id).and_then(|s| s.value.as_ref());
-        o.safe().is_some_and(|safe| value != Some(safe))
+        o.safe().is_none_or(|safe| value.is_some_and(|v| safe.agrees(v)))
     };
-    let mut said: Vec<String> = Vec::new();
-    let lit: Vec<&str> = rig.outputs.iter().filter(unsafe_still).map(|o| o.id.as_str()).collect();
-    if only.is_none() && !lit.is_empty() {
-        said.push(format!("NOT SEEN SAFE YET: {}; get_state {{}} shows it.", lit.join(", ")));
-    }
-    if let Some(why) = live.handle.person_stop().failing().filter(|_| by == StopBy::Person) {
-        said.push(format!("This stop is NOT ON RECORD and would not outlive the program: {}", words::sentence(&why)));
-    }
-    if said.is_empty() {
-        return outcome;
-    }
-    let said = said.join(" ");
+    rig.outputs.iter().filter(|o| !seen_safe(o)).map(|o| o.id.as_str()).collect()
+}
+
+fn say_too(outcome: Outcome, sentence: &str) -> Outcome {
     match outcome {
-        Ok(answer) => Ok(answer.say(&said)),
+        Ok(answer) => Ok(answer.say(sentence)),
         Err(mut error) => {
-            error.error.what = format!("{} {said}", error.error.what);
+            error.error.what = format!("{} {sentence}", error.error.what);
             Err(error)
         }
     }
 }
+
+/// How long an answer waits to see lights and shutters safe; they are made safe after the axes' stop bytes.
+const DARK: Duration = Duration::from_millis(500);
 
 /// How often a thread that waits for the axes to stand looks.
 const LOOK: Duration = Duration::from_millis(2);
@@ -133,10 +139,10 @@ pub(crate) fn by_thread(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome
     let rig = live.handle.rig();
     loop {
         let state = live.handle.snapshot();
-        let known =
-            live.handle.stops_are_out() && proofs(rig, &state, only, since).iter().all(|(_, _, p)| !p.may_change());
-        if known || begun.elapsed() > STANDSTILL {
-            return with_caveats(told(rig, &before, &state, only, since), live, only, by);
+        let dark = only.is_some() || lit(rig, &state).is_empty() || begun.elapsed() > DARK;
+        let still = proofs(rig, &state, only, since).iter().all(|(_, _, p)| !p.may_change());
+        if live.handle.stops_are_out() && still && dark || begun.elapsed() > STANDSTILL {
+            return on_record(told(rig, &before, &state, only, since), live, by);
         }
         std::thread::park_timeout(LOOK);
     }
@@ -230,6 +236,15 @@ impl Proof {
 /// What a stop has done, from the states before and after. Standstill is claimed of those stages alone that
 /// were read back at rest; if there is another, the whole is an error.
 fn told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>, since: Time) -> Outcome {
+    let outcome = stages_told(rig, before, after, only, since);
+    let lit = lit(rig, after);
+    if only.is_some() || lit.is_empty() {
+        return outcome;
+    }
+    say_too(outcome, &format!("NOT SEEN SAFE YET: {}; get_state {{}} shows it.", lit.join(", ")))
+}
+
+fn stages_told(rig: &Rig, before: &Snapshot, after: &Snapshot, only: Option<&Name>, since: Time) -> Outcome {
     let ours = |s: &&StageStatus| only.is_none_or(|n| s.stage == *n);
     let moving: Vec<&str> =
         before.stages.iter().filter(ours).filter(|s| s.activity.is_motion()).map(|s| s.stage.as_str()).collect();
