@@ -5,7 +5,7 @@ use std::path::Path;
 use super::findings::{Finding, Level, reach};
 use crate::config::{Axis, Homing, Rig, Stage};
 use crate::devices;
-use crate::model::{Snapshot, StageStatus, Trust};
+use crate::model::{OutputKind, Snapshot, StageStatus, Trust};
 use crate::units::{Unit, plain};
 
 /// When and of what a card was made.
@@ -48,8 +48,9 @@ impl Proof {
         }
     }
 
-    fn of(stage: &Stage, probed: bool) -> Proof {
-        if devices::driver(&stage.driver).is_some_and(|d| d.simulated) {
+    /// Of a device of that driver.
+    fn of(driver: &str, probed: bool) -> Proof {
+        if devices::driver(driver).is_some_and(|d| d.simulated) {
             Proof::Simulated
         } else if probed {
             Proof::Probed
@@ -88,14 +89,22 @@ pub(super) fn card(rig: &Rig, state: &Snapshot, found: &[Finding], made: &Made) 
             }
             Homing::Never => "none: a person declares positions".into(),
         };
-        row(&format!("{}: homing", stage.id), &home, Proof::of(stage, homed));
+        row(&format!("{}: homing", stage.id), &home, Proof::of(&stage.driver, homed));
         row(
             &format!("{}: stop by call, page or command", stage.id),
             "standstill is read back",
-            Proof::of(stage, false),
+            Proof::of(&stage.driver, false),
         );
-        row(&format!("{}: stop when the client goes", stage.id), "axes stop", Proof::of(stage, false));
+        row(&format!("{}: stop when the client goes", stage.id), "axes stop", Proof::of(&stage.driver, false));
         row(&format!("{}: emergency stop, limit switches", stage.id), "hardware alone", Proof::NotExercised);
+    }
+    for output in &rig.outputs {
+        let at_stop = output.safe().map_or_else(|| "kept as it is".to_owned(), |safe| format!("made safe: {safe}"));
+        row(&format!("{}: at a stop of everything", output.id), &at_stop, Proof::of(&output.driver, false));
+        if output.kind == OutputKind::Light {
+            let most = format!("{} %", plain(output.max.value()));
+            row(&format!("{}: at most", output.id), &most, Proof::of(&output.driver, false));
+        }
     }
     for keep_out in &rig.keep_outs {
         let boxes: Vec<String> = keep_out
@@ -142,12 +151,12 @@ fn axis_rows(
     let unit = axis.unit;
     let within = reach(axis, &told).is_some_and(|r| r.contains(axis.travel.low) && r.contains(axis.travel.high));
     let travel = format!("{} to {} {unit}", plain(axis.travel.low.to(unit)), plain(axis.travel.high.to(unit)));
-    row(&format!("{}: travel", axis.id), &travel, Proof::of(stage, within));
+    row(&format!("{}: travel", axis.id), &travel, Proof::of(&stage.driver, within));
     let allowed = told.max_speed.is_some_and(|own| own >= axis.max_speed);
     let speed = format!("{} {unit}/s", plain(axis.max_speed.to(unit)));
-    row(&format!("{}: speed", axis.id), &speed, Proof::of(stage, allowed));
+    row(&format!("{}: speed", axis.id), &speed, Proof::of(&stage.driver, allowed));
     let holds = if axis.holds_unpowered { "stays where it is" } else { "sinks or turns freely" };
-    row(&format!("{}: without power", axis.id), holds, Proof::of(stage, false));
+    row(&format!("{}: without power", axis.id), holds, Proof::of(&stage.driver, false));
 }
 
 #[cfg(test)]
@@ -173,5 +182,21 @@ mod tests {
         assert!(after.contains("| stage.x: speed | 10 mm/s | probed |"), "{after}");
         assert!(after.contains("stop when the client goes | axes stop | not exercised |"), "{after}");
         assert!(after.contains("Signature"));
+    }
+
+    #[test]
+    fn what_a_stop_does_to_lights_and_shutters_is_on_the_card() {
+        let text = include_str!("../../../rigs/microscope.toml");
+        let rig = crate::config::parse(text, Path::new("microscope.toml"), &devices::known()).expect("a rig");
+        let made = Made { at: "today".into(), file: "rig.toml".into(), hash: "0".into() };
+        let card = card(&rig, &Snapshot::default(), &[], &made);
+        for row in [
+            "| shutter: at a stop of everything | made safe: closed | not exercised |",
+            "| lamp: at a stop of everything | made safe: 0 % | simulated |",
+            "| turret: at a stop of everything | kept as it is | not exercised |",
+        ] {
+            assert!(card.contains(row), "{row}: {card}");
+        }
+        assert!(card.contains("| lamp: at most | "), "{card}");
     }
 }
