@@ -1,15 +1,17 @@
 //! A call's way there and back: the SDK's client against the program's own process, over pipes and over HTTP,
 //! `get_state` of the demonstration's rig. Beside the times stands what the server spent on a call.
 //!
-//! `cargo bench --bench round_trip [-- URL]`: with a URL, another server's, which is asked `get_state` or the tool that
-//! is named after it, so that two can be compared in one run.
+//! `cargo bench --bench round_trip [-- [--program PATH] [--peer COMMAND|URL]
+//! [--tool NAME] [--args JSON]]`: another build of the
+//! program in place of the one that was built with the benchmark, and another server, which is asked after ours over
+//! pipes (a command) or over HTTP (a URL), so that two are compared in one run through one client.
 #![allow(clippy::print_stdout)]
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rmcp::RoleClient;
-use rmcp::model::CallToolRequestParams;
+use rmcp::model::{CallToolRequestParams, JsonObject};
 use rmcp::service::{RunningService, serve_client};
 use rmcp::transport::StreamableHttpClientTransport;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -21,36 +23,67 @@ const CALLS: usize = 5000;
 type Client = RunningService<RoleClient, ()>;
 
 fn main() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     // Cargo itself adds `--bench`.
     let mut given = std::env::args().skip(1).filter(|a| a != "--bench");
-    let other = given.next().map(|url| (url, given.next().unwrap_or_else(|| "get_state".into())));
+    let mut program = env!("CARGO_BIN_EXE_steadyhand").to_owned();
+    let (mut peers, mut tool) = (Vec::new(), "get_state".to_owned());
+    let mut arguments = JsonObject::new();
+    while let Some(option) = given.next() {
+        let value = given.next().unwrap_or_else(|| panic!("{option} needs a value"));
+        match option.as_str() {
+            "--program" => program = value,
+            "--peer" => peers.push(value),
+            "--tool" => tool = value,
+            "--args" => arguments = serde_json::from_str(&value).expect("a JSON object"),
+            _ => panic!("{option} is no option: --program PATH, --peer COMMAND|URL, --tool NAME, --args JSON"),
+        }
+    }
+    // A client that waits for each answer has one thread: a second would only be woken in vain.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        over_pipes().await;
-        over_http().await;
-        if let Some((url, tool)) = other {
-            let client =
-                serve_client((), StreamableHttpClientTransport::from_uri(url.as_str())).await.expect("a client");
-            measure(&url, &client, tool, None).await;
-            client.cancel().await.expect("an end");
+        let mut ours = Command::new(&program);
+        ours.arg("demo");
+        let state = CallToolRequestParams::new("get_state");
+        let asked = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let pipes = over_pipes("pipes", ours, &state).await;
+        let http = over_http(&program).await;
+        for peer in peers {
+            let (its, of_ours) = if peer.starts_with("http") {
+                let client =
+                    serve_client((), StreamableHttpClientTransport::from_uri(peer.as_str())).await.expect("a client");
+                let its = measure(&peer, &client, &asked, None).await;
+                client.cancel().await.expect("an end");
+                (its, http)
+            } else {
+                let mut words = peer.split_whitespace();
+                let mut command = Command::new(words.next().expect("a command"));
+                command.args(words);
+                (over_pipes(&peer, command, &asked).await, pipes)
+            };
+            println!("{peer}: {:.1} times our p50", its.as_secs_f64() / of_ours.as_secs_f64());
         }
     });
 }
 
-async fn over_pipes() {
-    let mut child = program(&["demo"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let child = child.as_mut().expect("the program");
+/// The median of a server's answers over its own pipes.
+async fn over_pipes(way: &str, mut command: Command, call: &CallToolRequestParams) -> Duration {
+    let command = command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program");
     let pipes = (child.stdout.take().expect("its output"), child.stdin.take().expect("its input"));
     let client = serve_client((), pipes).await.expect("a client");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    measure("pipes", &client, "get_state".into(), child.id()).await;
+    let median = measure(way, &client, call, child.id()).await;
     client.cancel().await.expect("an end");
-    child.wait().await.expect("its end");
+    if tokio::time::timeout(Duration::from_secs(10), child.wait()).await.is_err() {
+        child.kill().await.expect("its end");
+    }
+    median
 }
 
-async fn over_http() {
-    let mut child = program(&["demo", "--http", "--port", "0"])
+async fn over_http(program: &str) -> Duration {
+    let mut child = Command::new(program)
+        .args(["demo", "--http", "--port", "0"])
+        .kill_on_drop(true)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -59,15 +92,10 @@ async fn over_http() {
     let url = url_of(&mut child).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let client = serve_client((), StreamableHttpClientTransport::from_uri(url.as_str())).await.expect("a client");
-    measure("HTTP", &client, "get_state".into(), child.id()).await;
+    let median = measure("HTTP", &client, &CallToolRequestParams::new("get_state"), child.id()).await;
     client.cancel().await.expect("an end");
     child.kill().await.expect("its end");
-}
-
-fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_steadyhand"));
-    command.args(arguments).kill_on_drop(true);
-    command
+    median
 }
 
 /// Where the program says that it serves, while what else it says is read away.
@@ -83,7 +111,8 @@ async fn url_of(child: &mut Child) -> String {
     url
 }
 
-async fn measure(way: &str, client: &Client, tool: String, server: Option<u32>) {
+/// The median; the rest is printed.
+async fn measure(way: &str, client: &Client, call: &CallToolRequestParams, server: Option<u32>) -> Duration {
     let mut times = Vec::with_capacity(CALLS);
     let mut before = None;
     for i in 0..WARM + CALLS {
@@ -91,7 +120,7 @@ async fn measure(way: &str, client: &Client, tool: String, server: Option<u32>) 
             before = server.and_then(cpu_ms);
         }
         let begun = Instant::now();
-        let answer = client.call_tool(CallToolRequestParams::new(tool.clone())).await.expect("an answer");
+        let answer = client.call_tool(call.clone()).await.expect("an answer");
         assert_ne!(answer.is_error, Some(true), "{answer:?}");
         if i >= WARM {
             times.push(begun.elapsed());
@@ -105,7 +134,14 @@ async fn measure(way: &str, client: &Client, tool: String, server: Option<u32>) 
     });
     times.sort();
     let at = |p: f64| times[((CALLS - 1) as f64 * p) as usize];
-    println!("{CALLS} calls of {tool} over {way}: p50 {:?}, p99 {:?}, max {:?}{spent}", at(0.5), at(0.99), at(1.0));
+    println!(
+        "{CALLS} calls of {} over {way}: p50 {:?}, p99 {:?}, max {:?}{spent}",
+        call.name,
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
+    at(0.5)
 }
 
 /// What a process has spent so far, where the system tells it in hundredths of a second.

@@ -12,20 +12,25 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::serve_client;
+use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Value, json};
-use steadyhand::access::Policy;
+use steadyhand::access::{self, Policy};
 use steadyhand::actor;
 use steadyhand::config;
 use steadyhand::devices;
 use steadyhand::devices::link::{Connector, Link, Opened, connector};
 use steadyhand::gateway::http;
+use steadyhand::gateway::local::{self, Place, Request, ask};
 use steadyhand::gateway::stdio::{self, Ending, StdioControl};
 use steadyhand::imaging;
-use steadyhand::model::{Epoch, Time};
+use steadyhand::model::{Epoch, Name, Time, Way};
 use steadyhand::store::{EventLog, SavedPositions, Store};
 use steadyhand::tools::{Face, Live, Parts, RigPart};
 
 const STOPS: usize = 200;
+
+const WAYS: [&str; 4] =
+    ["a client's request", "another client's over HTTP", "POST /stop", "the local socket of `stop`"];
 
 /// When stop bytes were handed to the operating system.
 #[derive(Clone, Default)]
@@ -114,7 +119,7 @@ fn main() {
         let (near, far) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(far);
         let control = StdioControl { ending: Ending::new(|| ()), still: Box::pin(std::future::ready(true)) };
-        tokio::spawn(stdio::serve(face, reader, writer, control));
+        tokio::spawn(stdio::serve(face.clone(), reader, writer, control));
         let client = serve_client((), near).await.expect("a client");
         let call = async |tool: &'static str, arguments: Value| {
             let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
@@ -124,6 +129,15 @@ fn main() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         call("home", json!({"stage": "scope", "wait_s": 60})).await;
+
+        // The other ways in.
+        let second = StreamableHttpClientTransport::from_uri(format!("http://{address}/mcp"));
+        let second = serve_client((), second).await.expect("another client");
+        let place = Place::of_rig_in(&dir.path().join("run"), Path::new("demo.toml")).expect("a place");
+        let ownership = place.try_own().expect("a lock").expect("nobody's");
+        local::listen(&ownership, face).expect("a socket");
+        let request = Request::Stop { stage: None, for_client: false, at_once: false };
+        let person = access::caller(Name::new("benchmark"), Way::Cli, None);
 
         let busy = Arc::new(AtomicBool::new(true));
         let encoders: Vec<_> = (0..2)
@@ -143,10 +157,12 @@ fn main() {
             })
             .collect();
 
-        let mut latencies = Vec::new();
-        for i in 0..STOPS {
+        let mut latencies = [const { Vec::new() }; 4];
+        for i in 0..STOPS * WAYS.len() {
+            let way = i % WAYS.len();
+            handle.resume(&person, None).expect("room").wait().await.expect("released");
             call("clear_fault", json!({"device": "scope"})).await;
-            let x = if i % 2 == 0 { 5.0 } else { 72.0 };
+            let x = if i / WAYS.len() % 2 == 0 { 5.0 } else { 72.0 };
             let arguments = json!({"stage": "scope", "targets": {"x": x, "y": 30.0}, "unit": "mm", "wait_s": 0});
             call("move_to", arguments.clone()).await;
             tokio::time::sleep(Duration::from_millis(60)).await;
@@ -155,31 +171,25 @@ fn main() {
             assert!(handle.snapshot().stages[0].activity.is_motion(), "it moves when the stop comes");
             handed.0.lock().clear();
             let asked = Instant::now();
-            let answer = call("stop", json!({})).await;
-            assert_ne!(answer.is_error, Some(true), "{answer:?}");
-            let first = handed.0.lock().first().copied().expect("a stop byte");
-            latencies.push(first.duration_since(asked));
-        }
-        told("client's request", &mut latencies);
-
-        // A person's stop is released by a person alone, so that the axes stand from the first one on; the bytes go out
-        // each time all the same. Meanwhile a client has forty calls in flight.
-        latencies.clear();
-        for _ in 0..STOPS {
-            let calls = futures::future::join_all((0..40).map(|_| call("get_state", json!({}))));
-            let stop = tokio::task::spawn_blocking({
-                let handed = handed.clone();
-                move || {
-                    handed.0.lock().clear();
-                    let asked = Instant::now();
-                    post_stop(address);
-                    handed.0.lock().first().map(|first| first.duration_since(asked))
+            match way {
+                0 => assert_ne!(call("stop", json!({})).await.is_error, Some(true)),
+                1 => {
+                    let answer = second.call_tool(CallToolRequestParams::new("stop")).await.expect("an answer");
+                    assert_ne!(answer.is_error, Some(true), "{answer:?}");
                 }
-            });
-            let (_, stop) = futures::future::join(calls, stop).await;
-            latencies.push(stop.expect("no panic").expect("a stop byte"));
+                2 => tokio::task::spawn_blocking(move || post_stop(address)).await.expect("no panic"),
+                _ => {
+                    let (place, request) = (place.clone(), request.clone());
+                    let asked = tokio::task::spawn_blocking(move || ask(&place, &request, Duration::from_secs(6)));
+                    assert!(asked.await.expect("no panic").expect("an answer").ok);
+                }
+            }
+            let first = handed.0.lock().first().copied().expect("a stop byte");
+            latencies[way].push(first.duration_since(asked));
         }
-        told("POST /stop", &mut latencies);
+        for (way, latencies) in WAYS.iter().zip(&mut latencies) {
+            told(way, latencies);
+        }
         busy.store(false, Ordering::Relaxed);
         let encoded: u64 = encoders.into_iter().map(|t| t.join().unwrap_or(0)).sum();
         println!("{} MB of PNG were made meanwhile", encoded >> 20);

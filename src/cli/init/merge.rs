@@ -1,7 +1,6 @@
 //! A new rig file laid over one that exists: what the new one says wins, and everything else stays, comments included.
 //! Pure.
 
-use similar::TextDiff;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 /// The old text with the new one's values. Sections with an `id` are found by it; what only the old text has stays.
@@ -115,8 +114,12 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
     if old == new {
         return String::new();
     }
-    let diff = TextDiff::from_lines(old, new);
-    diff.unified_diff().context_radius(2).header(&format!("{name} (now)"), &format!("{name} (new)")).to_string()
+    diffy::DiffOptions::new()
+        .set_context_len(2)
+        .set_original_filename(format!("{name} (now)"))
+        .set_modified_filename(format!("{name} (new)"))
+        .create_patch(old, new)
+        .to_string()
 }
 
 #[cfg(test)]
