@@ -4,9 +4,11 @@
 //! `cargo bench --bench round_trip [-- [--program PATH] [--peer COMMAND|URL]
 //! [--tool NAME] [--args JSON]]`: another build of the
 //! program in place of the one that was built with the benchmark, and another server, which is asked after ours over
-//! pipes (a command) or over HTTP (a URL), so that two are compared in one run through one client.
+//! pipes (a command) or over HTTP (a URL), so that two are compared in one run through one client. First comes what the
+//! client and the pipes take by themselves: a server that does nothing and answers at once.
 #![allow(clippy::print_stdout)]
 
+use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,7 @@ use rmcp::RoleClient;
 use rmcp::model::{CallToolRequestParams, JsonObject};
 use rmcp::service::{RunningService, serve_client};
 use rmcp::transport::StreamableHttpClientTransport;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -35,6 +38,7 @@ fn main() {
             "--peer" => peers.push(value),
             "--tool" => tool = value,
             "--args" => arguments = serde_json::from_str(&value).expect("a JSON object"),
+            "--idle" => return idle(&value),
             _ => panic!("{option} is no option: --program PATH, --peer COMMAND|URL, --tool NAME, --args JSON"),
         }
     }
@@ -43,6 +47,9 @@ fn main() {
     runtime.block_on(async {
         let mut ours = Command::new(&program);
         ours.arg("demo");
+        let mut nothing = Command::new(std::env::current_exe().expect("a path"));
+        nothing.args(["--idle", "an answer"]);
+        over_pipes("pipes to a server that does nothing", nothing, &CallToolRequestParams::new("nothing")).await;
         let state = CallToolRequestParams::new("get_state");
         let asked = CallToolRequestParams::new(tool).with_arguments(arguments);
         let pipes = over_pipes("pipes", ours, &state).await;
@@ -63,6 +70,24 @@ fn main() {
             println!("{peer}: {:.1} times our p50", its.as_secs_f64() / of_ours.as_secs_f64());
         }
     });
+}
+
+/// A server that only says `words`, until its input ends.
+fn idle(words: &str) {
+    let mut output = std::io::stdout().lock();
+    for line in std::io::stdin().lines() {
+        let message: Value = serde_json::from_str(&line.expect("text")).expect("JSON");
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "idle", "version": "1" },
+            }),
+            Some("tools/call") => json!({ "content": [{ "type": "text", "text": words }] }),
+            _ => continue,
+        };
+        writeln!(output, "{}", json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).expect("a client");
+    }
 }
 
 /// The median of a server's answers over its own pipes.

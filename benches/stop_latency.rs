@@ -29,8 +29,15 @@ use steadyhand::tools::{Face, Live, Parts, RigPart};
 
 const STOPS: usize = 200;
 
-const WAYS: [&str; 4] =
-    ["a client's request", "another client's over HTTP", "POST /stop", "the local socket of `stop`"];
+/// What a byte takes on the demonstration's line: ten bits at 115200 a second.
+const BYTE: Duration = Duration::from_nanos(86_806);
+
+const WAYS: [&str; 4] = [
+    "a client's request to stop byte handed over",
+    "another client's over HTTP to stop byte handed over",
+    "POST /stop to stop byte handed over",
+    "the local socket of `stop` to stop byte handed over",
+];
 
 /// When stop bytes were handed to the operating system.
 #[derive(Clone, Default)]
@@ -81,7 +88,7 @@ fn told(what: &str, latencies: &mut [Duration]) {
     latencies.sort();
     let at = |p: f64| latencies[((latencies.len() - 1) as f64 * p) as usize];
     let (p50, p99, max) = (at(0.5), at(0.99), at(1.0));
-    println!("{STOPS} stops under load, {what} to stop byte handed over: p50 {p50:?}, p99 {p99:?}, max {max:?}");
+    println!("{} stops under load, {what}: p50 {p50:?}, p99 {p99:?}, max {max:?}", latencies.len());
 }
 
 fn main() {
@@ -133,7 +140,11 @@ fn main() {
         // The other ways in.
         let second = StreamableHttpClientTransport::from_uri(format!("http://{address}/mcp"));
         let second = serve_client((), second).await.expect("another client");
-        let place = Place::of_rig_in(&dir.path().join("run"), Path::new("demo.toml")).expect("a place");
+        let file = dir.path().join("demo.toml");
+        std::fs::write(&file, &text).expect("a rig file");
+        let run = dir.path().join("run");
+        std::fs::create_dir(&run).expect("a folder");
+        let place = Place::of_rig_in(&run, &file).expect("a place");
         let ownership = place.try_own().expect("a lock").expect("nobody's");
         local::listen(&ownership, face).expect("a socket");
         let request = Request::Stop { stage: None, for_client: false, at_once: false };
@@ -157,7 +168,10 @@ fn main() {
             })
             .collect();
 
+        // The line's clock began then; looking often finds the moment at which it had last been set.
+        let began = (0..1000).map(|_| bench.with_bench(|b| Instant::now() - b.now())).min().expect("a moment");
         let mut latencies = [const { Vec::new() }; 4];
+        let mut on_wire = Vec::new();
         for i in 0..STOPS * WAYS.len() {
             let way = i % WAYS.len();
             handle.resume(&person, None).expect("room").wait().await.expect("released");
@@ -186,10 +200,19 @@ fn main() {
             }
             let first = handed.0.lock().first().copied().expect("a stop byte");
             latencies[way].push(first.duration_since(asked));
+            // Where the line's clock stands at that moment.
+            let handed_over = first.saturating_duration_since(began);
+            let arrived = bench.with_bench(|b| {
+                let since: Vec<_> = b.received("scope").iter().filter(|(at, _)| *at >= handed_over).copied().collect();
+                let ahead = since.iter().position(|(_, byte)| *byte == 0x85).expect("the byte on the wire");
+                since[ahead].0.saturating_sub(BYTE * (ahead as u32 + 1))
+            });
+            on_wire.push(arrived.saturating_sub(handed_over));
         }
         for (way, latencies) in WAYS.iter().zip(&mut latencies) {
             told(way, latencies);
         }
+        told("the byte handed over to the same byte on the wire, bytes ahead of it aside,", &mut on_wire);
         busy.store(false, Ordering::Relaxed);
         let encoded: u64 = encoders.into_iter().map(|t| t.join().unwrap_or(0)).sum();
         println!("{} MB of PNG were made meanwhile", encoded >> 20);
