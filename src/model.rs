@@ -187,6 +187,35 @@ pub struct Caller {
     pub way: Way,
 }
 
+/// Whether a terminal could obey this character, or show the text around it in another order than it has: what comes from
+/// outside is shown without it.
+pub fn is_unfit_to_show(c: char) -> bool {
+    let unseen = matches!(c, '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}');
+    c.is_control() || unseen || c == '\u{FEFF}'
+}
+
+/// Which call an order came from, for the audit log and for what is sent twice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Origin {
+    /// The client's number of the request.
+    pub call: String,
+    /// The tool.
+    pub tool: &'static str,
+    /// Its arguments, checked.
+    pub arguments: serde_json::Value,
+    /// The client's own name of the command, if it gave one.
+    pub command: Option<CommandId>,
+}
+
+/// The client's own name of a command, which makes sending it again harmless.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandId {
+    /// The `command_id` of the call.
+    pub id: String,
+    /// The hash of tool and arguments, in hexadecimal.
+    pub hash: String,
+}
+
 /// The way by which an order came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -859,6 +888,10 @@ codes! {
     Internal = "internal",
     /// A person has lent the device's port to another program.
     Released = "released",
+    /// The `command_id` was used for another command, or with other arguments.
+    CommandIdUsed = "command_id_used",
+    /// The program ended while this command was under way; nobody knows how far it came.
+    OutcomeUnknown = "outcome_unknown",
 }
 
 impl fmt::Display for Code {

@@ -15,7 +15,7 @@ use super::stage::StageUnit;
 use crate::config::Rig;
 use crate::interlocks::{Leg, Panel};
 use crate::model::{
-    Activity, AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, OutputValue, Report, RigError,
+    Activity, AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, Origin, OutputValue, Report, RigError,
     SetOutput, Shot, Snapshot, Time,
 };
 use crate::plans::{Next, Plan, Step};
@@ -124,12 +124,18 @@ pub(super) struct Job {
     pub(super) doing: String,
     /// Its client is gone, and it goes on all the same.
     pub(super) orphan: bool,
+    /// The call that it came from.
+    pub(super) origin: Option<Box<Origin>>,
+    /// How many steps the interlocks have cleared.
+    pub(super) cleared: u32,
+    /// Where the axes that take part began, and where they were to go.
+    pub(super) began: Vec<AxisReading>,
+    pub(super) asked: Vec<AxisReading>,
     plan: Box<dyn Plan>,
     reply: Slot<Report>,
     stand: Stand,
     intent: Option<(Time, Entry)>,
     moved: Moved,
-    began: Vec<AxisReading>,
     frames: Vec<Arc<Frame>>,
     /// The light that was opened, and what it is put back to.
     lit: Option<(usize, OutputValue)>,
@@ -144,6 +150,7 @@ impl Job {
         id: JobId,
         plan: Box<dyn Plan>,
         caller: Caller,
+        origin: Option<Box<Origin>>,
         reply: Slot<Report>,
         intent: Entry,
         now: Time,
@@ -156,12 +163,15 @@ impl Job {
             started: now,
             doing: "starting".into(),
             orphan: false,
+            origin,
+            cleared: 0,
+            began: Vec::new(),
+            asked: Vec::new(),
             plan,
             reply,
             stand: Stand::Ask,
             intent: Some((now, intent)),
             moved: Moved::No,
-            began: Vec::new(),
             frames: Vec::new(),
             lit: None,
             waits_for: None,
@@ -236,7 +246,7 @@ impl Job {
             moved: self.moved,
             stages: bench.stages.iter().map(|s| &s.status).filter(|s| mine(&s.stage)).cloned().collect(),
             outputs: bench.outputs.iter().map(|o| &o.status).filter(|o| mine(&o.output)).cloned().collect(),
-            began: std::mem::take(&mut self.began),
+            began: self.began.clone(),
             frames: std::mem::take(&mut self.frames),
             took: bench.now.since(self.started),
         }
@@ -377,6 +387,7 @@ impl Job {
                 let state = bench.state();
                 let cleared = bench.panel.clear_set(&set, &state)?;
                 bench.outputs[output].set(cleared, now)?;
+                self.cleared += 1;
                 self.wait(Stand::Output { output })
             }
         }
@@ -413,6 +424,10 @@ impl Job {
             Then::Move(m) => {
                 let rules = bench.panel.rules().clone();
                 let verdict = rules.judge_move(&m, &state, bench.now)?;
+                let goes = |r: &AxisReading| verdict.targets.iter().find(|(n, _)| *n == r.id.axis).map(|(_, to)| *to);
+                let readings = bench.stages[stage].readings();
+                let asked = readings.into_iter().filter_map(|r| Some(AxisReading { position: Some(goes(&r)?), ..r }));
+                self.asked = asked.collect();
                 if let Some(refused) = Option::<RigError>::from(&verdict) {
                     return Err(refused.on(&m.stage));
                 }
@@ -437,6 +452,7 @@ impl Job {
                 self.began = bench.stages[stage].readings();
                 let cleared = bench.panel.clear_home(&h, &state, bench.now)?;
                 bench.stages[stage].home(cleared, bench.now)?;
+                self.cleared += 1;
                 self.wait(Stand::Home { stage })
             }
         }
@@ -458,6 +474,7 @@ impl Job {
             return self.next_leg(stage, rest, bench);
         }
         bench.stages[stage].go(cleared, bench.now)?;
+        self.cleared += 1;
         self.wait(Stand::Leg { stage, rest })
     }
 

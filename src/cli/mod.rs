@@ -10,6 +10,7 @@ mod host;
 mod http;
 mod init;
 mod jog;
+mod log;
 mod logs;
 mod man;
 mod owners;
@@ -63,6 +64,7 @@ enum Command {
     Reference(person::ReferenceArgs),
     Confirm(person::ConfirmArgs),
     Call(call::CallArgs),
+    Log(log::LogArgs),
 }
 
 /// Parses the process's command line, runs the command, and returns the exit code: 0 when all went well, 1 when
@@ -89,6 +91,7 @@ pub fn run() -> ExitCode {
         Command::Reference(args) => person::reference(args),
         Command::Confirm(args) => person::confirm(args),
         Command::Call(args) => call::run(&args),
+        Command::Log(args) => log::run(&args),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AxisId, CameraChange, Name, OutputKind, OutputValue, SensorKind, Trust};
+use crate::model::{AxisId, AxisStatus, CameraChange, Name, OutputKind, OutputValue, SensorKind, StageStatus, Trust};
 use crate::units::{Distance, Percent, Position, Span, Speed, Unit};
 
 /// A whole rig. It can only be had from [`crate::config::load`], so it is always consistent.
@@ -434,5 +434,16 @@ impl Rig {
     pub fn show(&self, axis: &AxisId, position: Position) -> String {
         let unit = self.axis(axis).map_or(Unit::Mm, |a| a.unit);
         format!("{} {unit}", crate::units::plain(position.to(unit)))
+    }
+
+    /// Where a stage stands, as a sentence.
+    pub fn stands(&self, status: &StageStatus) -> String {
+        let axis = |a: &AxisStatus| {
+            let id = AxisId { stage: status.stage.clone(), axis: a.axis.clone() };
+            let at = a.position.map_or_else(|| "at an unknown position".to_owned(), |p| self.show(&id, p));
+            format!("{} {at}", a.axis)
+        };
+        let axes: Vec<String> = status.axes.iter().map(axis).collect();
+        format!("It stands at {}.", axes.join(", "))
     }
 }

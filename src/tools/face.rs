@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -17,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Outcome, ToolError};
 use super::args::{Args, cut};
+use super::book::Book;
 use super::call::{Beat, Call, Core, RigPart};
 use super::presence::{self, Present};
+use super::record::Named;
 use super::registry::{self, Need, Spec};
 use super::seats::{Seated, Seats, Visit};
 use super::turns::Turn;
@@ -69,6 +72,9 @@ impl Face {
             }
             RigPart::Bad { .. } | RigPart::Closed { .. } => None,
         };
+        // What was begun before a restart is not begun again.
+        let book =
+            parts.rig.live().map_or_else(|_| Book::default(), |live| Book::after(live.events.earlier_commands()));
         Face(Arc::new(Core {
             tools: Arc::new(registry::build(rig.as_deref())),
             rig: parts.rig,
@@ -76,9 +82,10 @@ impl Face {
             request_timeout: parts.request_timeout,
             shutting_down: parts.shutting_down,
             present,
-            book: Arc::default(),
+            book: Arc::new(book),
             buffers: Arc::default(),
             tally: Arc::default(),
+            record: Arc::default(),
             seats: Seats::default(),
             seat: Arc::default(),
         }))
@@ -104,6 +111,7 @@ impl Face {
             book: core.book.clone(),
             buffers,
             tally: core.tally.clone(),
+            record: core.record.clone(),
             seats: core.seats.clone(),
             seat: seat.seat().clone(),
         }));
@@ -133,6 +141,7 @@ impl Face {
         spec: &'static Spec,
         request: CallToolRequestParams,
         cx: &RequestContext<RoleServer>,
+        begun: Arc<AtomicBool>,
     ) -> Outcome {
         let core = &self.0;
         self.permitted(spec)?;
@@ -155,6 +164,7 @@ impl Face {
             id: cx.id.to_string(),
             gone: cx.ct.clone(),
             beat,
+            begun,
             turn: self.turn(spec, cx).await?,
         };
         (spec.run)(call).await
@@ -299,7 +309,19 @@ impl ServerHandler for Face {
         let named = |key: &str| request.arguments.as_ref()?.get(key)?.as_str().map(str::to_owned);
         let device = ["stage", "device", "camera"].into_iter().find_map(named);
         let device = device.filter(|d| self.0.rig().is_some_and(|r| r.stage(d).is_some() || r.camera(d).is_some()));
-        let outcome = fence(spec.name, self.outcome(spec, request, &cx)).await;
+        let arguments = (!spec.hints.read_only).then(|| request.arguments.clone()).flatten();
+        let (begun, caller) = (Arc::new(AtomicBool::new(false)), self.caller(&cx));
+        let named = Named { caller: &caller, call: cx.id.to_string(), tool: spec.name, arguments: arguments.as_ref() };
+        if let (RigPart::Live(live), "stop") = (&self.0.rig, spec.name) {
+            self.0.record.stop(live, &named);
+        }
+        let outcome = fence(spec.name, self.outcome(spec, request, &cx, begun.clone())).await;
+        if let (Err(error), RigPart::Live(live)) = (&outcome, &self.0.rig)
+            && !spec.hints.read_only
+            && !begun.load(Ordering::Relaxed)
+        {
+            self.0.record.refused(live, &named, error);
+        }
         let mut result = self.result(spec.name, outcome, device.as_deref());
         if modern(&cx) {
             stamp(&mut result.meta);

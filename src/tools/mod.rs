@@ -32,6 +32,7 @@ mod picture;
 mod presence;
 mod progress;
 mod readiness;
+mod record;
 mod recovery;
 mod region;
 mod registry;
