@@ -1,7 +1,7 @@
 //! What the tools tell the audit log beside the rig thread: what was refused before it became a job, and who asked for
 //! a stop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -15,10 +15,13 @@ use crate::store::{Receipt, Written};
 /// The longest text of refused arguments that is kept, in bytes.
 const ARGUMENTS: usize = 2048;
 
-/// One line waits for the disk at a time: a client that is refused a thousand times a second fills no queue that a motion
-/// needs. What is left out is counted.
+/// Lines of this kind that may wait for the disk at a time.
+const PENDING: usize = 64;
+
+/// A client that is refused a thousand times a second fills no queue that a motion needs: what exceeds [`PENDING`] is left
+/// out and counted.
 #[derive(Default)]
-pub(crate) struct Record(Mutex<(Option<Receipt>, u64)>);
+pub(crate) struct Record(Mutex<(VecDeque<Receipt>, u64)>);
 
 /// A call as the log names it.
 pub(crate) struct Named<'a> {
@@ -49,8 +52,9 @@ impl Record {
     }
 
     fn line(&self, live: &Live, mut event: Event) {
-        let (last, left_out) = &mut *self.0.lock();
-        if last.as_ref().is_some_and(|r| r.written() == Written::Pending) {
+        let (pending, left_out) = &mut *self.0.lock();
+        pending.retain(|r| r.written() == Written::Pending);
+        if pending.len() >= PENDING {
             *left_out += 1;
             return;
         }
@@ -59,7 +63,8 @@ impl Record {
         }
         // What the log can't take here has been answered all the same; the next motion finds out.
         if let Ok(receipt) = live.events.append(event) {
-            (*last, *left_out) = (Some(receipt), 0);
+            pending.push_back(receipt);
+            *left_out = 0;
         }
     }
 }
