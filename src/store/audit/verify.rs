@@ -126,9 +126,11 @@ impl Walk<'_> {
             };
             self.out.wrong(place, what);
         }
+        // What was put in is blamed where it stands, not where the log goes on.
+        let follows = prev == self.prev || (prev == self.trusted && !strange.is_empty());
         if !intact {
             self.out.wrong(at, "This line is not as it was written.");
-        } else if prev != self.prev && !(prev == self.trusted && !strange.is_empty()) && !self.blamed {
+        } else if !follows && !self.blamed {
             let seq = seq.unwrap_or(0);
             if !first {
                 self.out.wrong(at, misplaced(seq, self.seq));
@@ -226,17 +228,8 @@ impl Walk<'_> {
             self.out.wrong(&place, "This is no line of the log, or carries no hash although lines before it do.");
         }
         let record = Place { file: dir.join(NEWEST), line: 0 };
+        let held = kept.filter(|k| k.seq > 0).and_then(|k| Some((k, self.wanted.pop()?.1)));
         match kept {
-            Some(kept) if kept.seq > 0 => {
-                if self.wanted.pop().is_some_and(|(_, found)| !found) {
-                    let what = format!(
-                        "It names line {} as on the disk, with the hash {}: that line isn't there. The end of the log was \
-                         changed or cut off.",
-                        kept.seq, kept.hash
-                    );
-                    self.out.wrong(&record, what);
-                }
-            }
             Some(_) => {}
             None if has_record => {
                 self.out.wrong(&record, "It can't be read: whether the end of the log was cut off is not known.");
@@ -245,6 +238,14 @@ impl Walk<'_> {
                 self.out.wrong(&record, "It is missing: whether the end of the log was cut off is not known.");
             }
             None => {}
+        }
+        if let Some((kept, false)) = held {
+            let what = format!(
+                "It names line {} as on the disk, with the hash {}: that line isn't there. The end of the log was changed or \
+                 cut off.",
+                kept.seq, kept.hash
+            );
+            self.out.wrong(&record, what);
         }
         for (hash, found) in std::mem::take(&mut self.wanted) {
             if !found {
