@@ -85,11 +85,8 @@ fn a_command_whose_server_was_killed_is_not_done_again_and_its_outcome_is_called
     let mut server = serve(folder.path());
     let unknown = server.call("move_to", to(10.0, "far"));
     let facts = &unknown["structuredContent"];
-    assert_eq!(
-        (&facts["code"], &facts["moved"]),
-        (&json!(Code::OutcomeUnknown.text()), &json!("unknown")),
-        "{unknown}"
-    );
+    assert_eq!(facts["code"], Code::OutcomeUnknown.text(), "{unknown}");
+    assert_eq!((&facts["moved"], &facts["repeated"]), (&json!("unknown"), &json!(true)), "{unknown}");
     assert!(words(&unknown).contains("nobody knows") && words(&unknown).contains("get_state"), "{unknown}");
     let other = server.call("move_to", to(30.0, "far"));
     assert_eq!(other["structuredContent"]["code"], Code::CommandIdUsed.text(), "{other}");
@@ -261,4 +258,38 @@ fn a_stop_is_carried_out_while_the_disk_is_full_in_the_middle_of_a_move() {
     let stop = shell(folder.path(), &["stop"]);
     assert_eq!(stop.status.code(), Some(0), "{}", out(&stop));
     assert_stands(&bench);
+}
+
+#[test]
+fn on_a_disk_that_has_become_read_only_nothing_is_begun_and_the_error_says_what_to_do() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let folder = tempfile::tempdir().expect("folder");
+    write_unplugged_rig(folder.path());
+    let mut command = steadyhand(folder.path());
+    command.args(["--data-dir", "data"]);
+    if rustix::process::geteuid().is_root() {
+        // Nothing is read-only for root.
+        chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("given away");
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let mut server = Server::start(&mut command, folder.path());
+    let audit = folder.path().join("data/audit");
+    let set = |file: u32, dir: u32| {
+        for entry in fs::read_dir(&audit).expect("a log") {
+            fs::set_permissions(entry.expect("an entry").path(), PermissionsExt::from_mode(file)).expect("set");
+        }
+        fs::set_permissions(&audit, PermissionsExt::from_mode(dir)).expect("set");
+    };
+    set(0o444, 0o555);
+    let refused = server.call("home", json!({"stage": "scope"}));
+    assert_eq!(refused["structuredContent"]["code"], Code::StorageFailed.text(), "{refused}");
+    assert!(words(&refused).contains("Allow this user to write there"), "{refused}");
+    assert_ne!(server.call("get_state", json!({}))["isError"], true);
+    set(0o644, 0o755);
+    let again = server.call("home", json!({"stage": "scope"}));
+    assert_ne!(again["structuredContent"]["code"], Code::StorageFailed.text(), "without a restart: {again}");
+    end(server);
+    assert_eq!(verify(folder.path()).0, Some(0));
 }

@@ -228,6 +228,29 @@ mod tests {
         assert_eq!(entries.iter().filter(|e| e.key.is_some()).count(), WITH_ID);
     }
 
+    #[test]
+    fn a_command_of_an_earlier_run_is_never_begun_again() {
+        let past = |id: &str| PastCommand {
+            client: "c".into(),
+            id: id.into(),
+            hash: "h".into(),
+            tool: "move_by".into(),
+            t: "2026-11-30T12:00:00.000Z".into(),
+            outcome: None,
+        };
+        let book = Book::after(&[past("a")]);
+        let key =
+            |client: &str, id: &str, hash: &str| Some(Key { client: client.into(), id: id.into(), hash: hash.into() });
+        let begin = |tool, key| book.begin(tool, None, key, || Err(RigError::new(Code::Busy, "it was begun")));
+        assert!(matches!(begin("move_by", key("c", "a", "h")), Ok(Begun::Earlier(found)) if found == past("a")));
+        let code = |begun: Result<Begun, ToolError>| begun.err().map(|e| e.error.code);
+        assert_eq!(code(begin("move_by", key("c", "a", "other"))), Some(Code::CommandIdUsed));
+        assert_eq!(code(begin("move_to", key("c", "a", "h"))), Some(Code::CommandIdUsed));
+        for new in [key("d", "a", "h"), key("c", "b", "h"), None] {
+            assert_eq!(code(begin("move_by", new)), Some(Code::Busy), "another client, another id or none");
+        }
+    }
+
     #[tokio::test]
     async fn an_outcome_that_nobody_will_tell_is_an_error_and_no_silence() {
         let (tell, told) = watch::channel(None);
