@@ -135,6 +135,7 @@ fn a_motion_has_its_intent_and_its_outcome_with_all_that_is_to_be_known() {
     ] {
         assert_eq!(intent[key], value, "{key}: {intent}");
     }
+    assert_eq!(intent["steps_hash"].as_str().map(str::len), Some(64), "{intent}");
     let before = intent["positions"]["scope.x_mm"].as_f64().expect("where it stood");
     let outcome = find("outcome", "to x 60 mm");
     assert!(intent["seq"].as_u64() < outcome["seq"].as_u64());

@@ -10,6 +10,7 @@ use super::worker::Worker;
 use crate::model::{
     AxisReading, Caller, CameraChange, Event, JobId, Moved, Name, Origin, Refusal, Report, RigError, Time,
 };
+use crate::plans::Plan;
 use crate::units::{plain, rounded};
 
 /// Facts of an event.
@@ -74,22 +75,20 @@ fn refusals(found: &[Refusal]) -> Value {
 
 impl Worker {
     /// The line that precedes whatever a plan moves.
-    pub(super) fn intent(
-        &self,
-        job: JobId,
-        title: String,
-        uses: &[Name],
-        caller: &Caller,
-        origin: Option<&Origin>,
-    ) -> Event {
+    pub(super) fn intent(&self, job: JobId, plan: &dyn Plan, caller: &Caller, origin: Option<&Origin>) -> Event {
         let mut facts = who(caller, origin);
+        let uses = plan.uses();
+        let steps = plan.steps();
+        if !steps.is_empty() {
+            facts.insert("steps_hash", crate::store::sha256(format!("{steps:?}").as_bytes()).into());
+        }
         facts.insert("job", job.to_string().into());
         if let Some(origin) = origin {
             facts.insert("arguments", arguments(&origin.arguments));
         }
-        facts.extend(self.standing(uses));
+        facts.extend(self.standing(&uses));
         let (device, caller) = (uses.first().cloned(), Some(caller.id.to_string()));
-        Event { kind: "intent", device, caller, what: title, facts }
+        Event { kind: "intent", device, caller, what: plan.title(), facts }
     }
 
     /// The line that tells how it ended.

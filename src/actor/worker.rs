@@ -486,7 +486,7 @@ impl Worker {
         caller: crate::model::Caller,
         now: Time,
     ) {
-        let event = self.intent(job, plan.title(), &plan.uses(), &caller, origin.as_deref());
+        let event = self.intent(job, &*plan, &caller, origin.as_deref());
         match self.journal.append(event) {
             Some(intent) => self.jobs.push(Job::new(job, plan, caller, origin, reply, intent, now)),
             None => {
