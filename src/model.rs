@@ -313,6 +313,8 @@ pub enum Remedy {
     Restart,
     /// A person takes the port back that was lent to another program.
     Reclaim,
+    /// A person releases it, who has seen why it moved.
+    Resume,
 }
 
 /// One axis, as last read.
@@ -892,6 +894,8 @@ codes! {
     CommandIdUsed = "command_id_used",
     /// The program ended while this command was under way; nobody knows how far it came.
     OutcomeUnknown = "outcome_unknown",
+    /// The stage was moved, but not by an order from here: by a hand at the controller, or by another program.
+    MovedByHand = "moved_by_hand",
 }
 
 impl fmt::Display for Code {
