@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Position, Unit};
 
+mod approvals;
 mod outputs;
 
+pub use approvals::{Allowance, Allowed, Approval, Ask, Digest, Kind};
 pub use outputs::{OutputKind, OutputStatus, OutputValue, SensorKind, SensorStatus, SensorValue, SetOutput};
 
 /// The name of a device, axis, job, or saved position: `[a-z0-9_-]`, at most 32 characters.

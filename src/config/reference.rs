@@ -130,7 +130,11 @@ const PARTS: &[Part] = &[
                 "Every axis, in the order in which the controller homes them. The judgement takes a homing axis as its whole travel.",
             ),
             may("timeout_s", "1 to 3600", "How long homing may take; 60 without it."),
-            may("ask", "-", "Not available in this version."),
+            may(
+                "ask",
+                "\"operator\"",
+                "A person is asked each time, with `steadyhand approve`; without it, whoever may call `home` lets the stage home.",
+            ),
         ],
     },
     Part {

@@ -226,6 +226,8 @@ pub enum Homing {
         order: Vec<Name>,
         /// How long it may take.
         timeout: Duration,
+        /// Whether a person is asked each time.
+        ask: bool,
     },
     /// There is none: a person declares where the axes stand.
     Never,

@@ -284,13 +284,7 @@ fn homing_is_said_in_full() {
         (HOME, "home = { order = [\"y\", \"x\"] }", "", "leaves out r", "every axis"),
         (HOME, "home = { order = [\"y\", \"x\", \"r\", \"q\"] }", "", "no axis \"q\"", "\"y\", \"x\", \"r\""),
         (HOME, "home = { order = [\"y\", \"x\", \"r\", \"x\"] }", "", "named twice", "once"),
-        (
-            HOME,
-            "home = { order = [\"y\", \"x\", \"r\"], ask = \"operator\" }",
-            "",
-            "not available in this version",
-            "remove `ask`",
-        ),
+        (HOME, "home = { order = [\"y\", \"x\", \"r\"], ask = \"model\" }", "", "\"model\"", "\"operator\""),
         (HOME, "home = { order = [\"y\", \"x\", \"r\"], timeout_s = 0 }", "", "`timeout_s` = 0 s", "from 1 to 3600 s"),
         (HOME, "home = { order = [\"y\", \"x\", \"r\"], timeout_s = 9e9 }", "", "out of range", "from 1 to 3600 s"),
     ]);

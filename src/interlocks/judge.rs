@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::asks::Order;
 use super::keep_out::{Meets, meet};
 use super::path::{self, Drive, HomeDrive, Leg, StageTraits, all_axes, whereabouts};
 use crate::config::{Axis, Homing, Rig, Stage};
 use crate::model::{
-    Activity, Aim, AxisId, Code, Home, Move, Name, Refusal, RigError, Snapshot, StageStatus, StopBy, Time, Trust,
+    Activity, Aim, Ask, AxisId, Code, Home, Move, Name, Refusal, RigError, Snapshot, StageStatus, StopBy, Time, Trust,
 };
 use crate::units::{Distance, Position, Span, plain};
 
@@ -26,6 +27,8 @@ pub struct Rules {
 pub struct Verdict {
     /// Why not; empty when it is allowed.
     pub refusals: Vec<Refusal>,
+    /// Why a person is asked before it; what is refused is refused whoever asks.
+    pub asks: Vec<Ask>,
     /// Where the axes that take part would end.
     pub targets: Vec<(Name, Position)>,
     /// The span that each of them passes, backlash overshoot included.
@@ -160,7 +163,8 @@ impl Rules {
             free = short_of(stage, &resolved, free);
         }
         let nearest = (free < 1.0).then(|| self.partway(stage, &resolved, free)).flatten();
-        Ok(Verdict { refusals, targets: resolved.targets, swept, duration, nearest, slow })
+        let asks = self.asks(Order::Move(movement), state);
+        Ok(Verdict { refusals, asks, targets: resolved.targets, swept, duration, nearest, slow })
     }
 
     /// Judges one leg for the panel.

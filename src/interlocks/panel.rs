@@ -4,9 +4,10 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::asks::Order;
 use super::judge::Rules;
 use super::path::{Drive, HomeDrive, Leg};
-use crate::model::{Home, Name, RigError, SetOutput, Snapshot, Time};
+use crate::model::{Code, Home, Name, RigError, SetOutput, Snapshot, Time};
 use crate::units::Distance;
 
 /// An order that the interlocks have judged on the state of this moment.
@@ -93,6 +94,10 @@ impl Panel {
     /// All refusals at once; nothing has moved.
     pub fn clear_home(&mut self, home: &Home, state: &Snapshot, now: Time) -> Result<Cleared<'_, HomeDrive>, RigError> {
         let order = self.rules.judge_home(home, state, now)?;
+        if let Some(ask) = self.rules.asks(Order::Home(home), state).first() {
+            let what = format!("{} A person has to approve it.", ask.text);
+            return Err(RigError::new(Code::NotPermitted, what).on(&home.stage));
+        }
         Ok(Cleared { order, panel: PhantomData })
     }
 

@@ -176,7 +176,7 @@ fn cannot(rig: &Rig) -> Vec<String> {
 
 fn stage_json(stage: &Stage, rig: &Rig) -> Value {
     let home = match &stage.home {
-        Homing::Cycle { order, timeout } => {
+        Homing::Cycle { order, timeout, .. } => {
             json!({ "method": "cycle", "order": order.iter().map(|n| n.as_str()).collect::<Vec<_>>(), "timeout_s": number(Some(timeout.as_secs_f64())) })
         }
         Homing::Never => json!({ "method": "never" }),
