@@ -174,6 +174,11 @@ const PARTS: &[Part] = &[
             ),
             may("approach_by", "distance", "How far before the target it turns; more than the backlash."),
             may("settle_ms", "0 to 60000", "How long it stands still before a picture counts; 0 without it."),
+            may(
+                "blind_step",
+                "distance",
+                "The longest `move_by` that a person may approve while nobody knows where the axis stands; it goes at a tenth of the speed. Without it there is none.",
+            ),
             must(
                 "holds_unpowered",
                 "true or false",
@@ -291,6 +296,18 @@ const PARTS: &[Part] = &[
                 "on_client_lost",
                 "\"stop\" or \"continue\"",
                 "What becomes of a job when the client goes that was given its number; \"stop\" without it. With \"continue\" it goes on as long as a person has a way to stop it. A call that is still waited for stops with its caller in any case.",
+            ),
+        ],
+    },
+    Part {
+        title: "[approvals]",
+        what: "How a person is asked who has to approve something (`ask = \"operator\"`). A person at the rig's computer, with `steadyhand approve`, always counts.",
+        keys: &[
+            may("expire_s", "5 to 3600", "How long a command waits for a person; 300 without it."),
+            may(
+                "approve_by",
+                "list",
+                "`[\"elicitation\"]`: the client is asked, too, and what it answers counts as a person's word. A client that answers by itself approves what its model asked for.",
             ),
         ],
     },

@@ -29,6 +29,8 @@ pub struct Rig {
     pub keep_outs: Vec<KeepOut>,
     /// `[calls]`.
     pub calls: Calls,
+    /// `[approvals]`.
+    pub approvals: Approvals,
     /// `[images]`.
     pub images: Images,
     /// `[log]`.
@@ -189,6 +191,8 @@ pub struct Axis {
     pub approach: Option<Approach>,
     /// How long it stands still before a picture counts.
     pub settle: Duration,
+    /// How far a person may let it go slowly while nobody knows where it stands; never without it.
+    pub blind_step: Option<Distance>,
     /// Whether it stays where it is without power.
     pub holds_unpowered: bool,
     /// The owner's words about its limits.
@@ -363,6 +367,15 @@ pub struct Calls {
     pub fresh: Duration,
     /// What becomes of a job whose client has gone.
     pub on_client_lost: OnClientLost,
+}
+
+/// `[approvals]`: how a person is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approvals {
+    /// How long a command waits for a person.
+    pub wait: Duration,
+    /// Whether what a client's user answers to an elicitation counts as a person's word.
+    pub elicitation: bool,
 }
 
 /// What becomes of a job when the client goes to whom its number was given. A call that is still waited for stops

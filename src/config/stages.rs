@@ -261,6 +261,10 @@ fn axis(
         Some(f) => f.millis(sink, 0.0..=60_000.0),
         None => Some(Duration::ZERO),
     };
+    let blind_step = match s.get("blind_step") {
+        Some(f) => positive(sink, &f, unit, length).map(Some),
+        None => Some(None),
+    };
     let holds = s
         .need(
             sink,
@@ -287,6 +291,7 @@ fn axis(
             toward_sample: toward_sample.flatten(),
             approach: approach?,
             settle: settle?,
+            blind_step: blind_step?.map(Distance::base).transpose().ok()?,
             holds_unpowered: holds?,
             why: why.flatten().map(str::to_owned),
         })

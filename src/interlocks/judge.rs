@@ -125,7 +125,12 @@ impl Rules {
             }
             Aim::Back => status.came_from.clone().unwrap_or_default(),
         };
-        let legs = path::legs(stage, status, &targets);
+        // A blind step goes straight: where backlash would be taken up nobody knows.
+        let legs = if self.blind(movement, state).is_empty() {
+            path::legs(stage, status, &targets)
+        } else {
+            vec![Leg { targets: targets.clone() }]
+        };
         Ok(Resolved { from: start, targets, legs })
     }
 
@@ -139,10 +144,11 @@ impl Rules {
         let status = state.stage(stage.id.as_str());
         let mut refusals = self.readiness(stage, status, now);
         let mut from = resolved.from.clone();
+        let blind = self.blind(movement, state);
         let mut swept: Vec<(AxisId, Span)> = Vec::new();
         let (mut duration, mut free, mut slow) = (Duration::ZERO, 1.0_f64, false);
         for leg in &resolved.legs {
-            let judged = self.judge_way(index, leg, &from, state);
+            let judged = self.judge_way(index, leg, &from, &blind, state);
             for r in judged.refusals {
                 if !refusals.contains(&r) {
                     refusals.push(r);
@@ -167,8 +173,15 @@ impl Rules {
         Ok(Verdict { refusals, asks, targets: resolved.targets, swept, duration, nearest, slow })
     }
 
-    /// Judges one leg for the panel.
-    pub(super) fn judge_leg(&self, name: &Name, leg: &Leg, state: &Snapshot, now: Time) -> Result<Drive, RigError> {
+    /// Judges one leg for the panel. `blind` are axes that may go although nobody knows where they stand.
+    pub(super) fn judge_leg(
+        &self,
+        name: &Name,
+        leg: &Leg,
+        blind: &[Name],
+        state: &Snapshot,
+        now: Time,
+    ) -> Result<Drive, RigError> {
         let (index, stage) = self.stage(name)?;
         let status = state.stage(name.as_str());
         let mut refusals = self.readiness(stage, status, now);
@@ -178,7 +191,7 @@ impl Rules {
             let what = format!("The position of stage {name} is not known.");
             refusals.push(refusal(Code::NotReferenced, format!("reference of {name}"), what, None));
         }
-        let judged = self.judge_way(index, leg, &from, state);
+        let judged = self.judge_way(index, leg, &from, blind, state);
         refusals.extend(judged.refusals);
         refused(stage, refusals)?;
         Ok(judged.drive)
@@ -265,10 +278,17 @@ impl Rules {
         out
     }
 
-    fn judge_way(&self, index: usize, leg: &Leg, from: &[(Name, Position)], state: &Snapshot) -> Judged {
+    fn judge_way(
+        &self,
+        index: usize,
+        leg: &Leg,
+        from: &[(Name, Position)],
+        blind: &[Name],
+        state: &Snapshot,
+    ) -> Judged {
         let stage = &self.rig.stages[index];
         let status = state.stage(stage.id.as_str());
-        let (mut refusals, mut slow, mut free) = (Vec::new(), false, 1.0_f64);
+        let (mut refusals, mut slow, mut free) = (Vec::new(), !blind.is_empty(), 1.0_f64);
         for (name, to) in &leg.targets {
             let Some(axis) = stage.axis(name.as_str()) else {
                 let what = format!("Stage {} has no axis {name}.", stage.id);
@@ -278,6 +298,10 @@ impl Rules {
             let Some((_, start)) = from.iter().find(|(n, _)| n == name) else { continue };
             let now = status.and_then(|s| s.axis(name.as_str()));
             let trust = now.map_or(Trust::Unknown, |a| a.trust);
+            if trust == Trust::Unknown && blind.contains(name) {
+                // Its number is no place: nothing can be laid against it.
+                continue;
+            }
             if trust < axis.trust {
                 let what = format!("The position of {} is {trust}; a move needs it {}.", axis.id, axis.trust);
                 refusals.push(refusal(
@@ -301,7 +325,9 @@ impl Rules {
         // A way that begins nobody knows where can't be laid against a box; it is refused for that already.
         let known = !refusals.iter().any(|r| r.code == Code::NotReferenced);
         for keep_out in self.rig.keep_outs.iter().filter(|_| known) {
-            for bounds in &keep_out.boxes {
+            let placed =
+                |b: &&Vec<(AxisId, Span)>| !b.iter().any(|(id, _)| id.stage == stage.id && blind.contains(&id.axis));
+            for bounds in keep_out.boxes.iter().filter(placed) {
                 let met = meet(&self.rig, state, &full, self.traits[index], keep_out, bounds);
                 match met {
                     Meets::Clear => {}

@@ -7,6 +7,7 @@ mod keep_out;
 mod outputs;
 mod panel;
 mod path;
+mod permit;
 #[cfg(test)]
 mod tests;
 
@@ -15,3 +16,4 @@ pub use asks::Order;
 pub use judge::{Rules, Verdict, no_homing};
 pub use panel::{Cleared, Panel};
 pub use path::{Drive, DriveAxis, HomeDrive, Leg, StageTraits};
+pub use permit::{Held, Permit};
