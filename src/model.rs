@@ -12,9 +12,11 @@ use crate::units::{Position, Unit};
 
 mod approvals;
 mod outputs;
+mod text;
 
 pub use approvals::{Allowance, Allowed, Approval, Ask, Digest, Kind};
 pub use outputs::{OutputKind, OutputStatus, OutputValue, SensorKind, SensorStatus, SensorValue, SetOutput};
+pub use text::{harmless, is_obeyed};
 
 /// The name of a device, axis, job, or saved position: `[a-z0-9_-]`, at most 32 characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -99,7 +99,10 @@ fn homing_that_asks_waits_for_a_person_and_goes_on_by_itself() {
     let approval = waiting(&mut lab);
     assert!(approval.what.starts_with("home scope, axes z, x, y in this order; now"), "{}", approval.what);
     assert_eq!(approval.asks[0].rule, "homing of scope");
-    assert_eq!((approval.caller.id.as_str(), approval.until.0 - approval.asked_at.0), ("test", Duration::from_secs(300)));
+    assert_eq!(
+        (approval.caller.id.as_str(), approval.until.0 - approval.asked_at.0),
+        ("test", Duration::from_secs(300))
+    );
     lab.run_ms(60_000);
     assert!(answer_of(&mut ticket).is_none() && still(&lab));
     assert_eq!([lab.truly("x"), lab.truly("z")], began, "nothing moves before somebody has said yes");

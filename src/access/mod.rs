@@ -1,6 +1,6 @@
 //! Who may do what: the identity behind a call, and the policy that the server was started with.
 
-use crate::model::{Caller, Name, Way};
+use crate::model::{Caller, Name, Way, is_obeyed};
 
 /// What callers may do, decided when the server starts and by nobody later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +42,7 @@ pub struct Visitor {
 
 fn plain_text(name: &str, version: &str) -> String {
     let whole = format!("{name} {version}");
-    whole.trim().chars().map(|c| if c.is_control() { '?' } else { c }).take(CLIENT_NAME).collect()
+    whole.trim().chars().map(|c| if is_obeyed(c) { '?' } else { c }).take(CLIENT_NAME).collect()
 }
 
 #[cfg(test)]

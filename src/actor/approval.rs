@@ -92,6 +92,7 @@ impl Job {
             epoch,
             digest,
             asks,
+            moved: self.moved,
             asked_at: bench.now,
             until: bench.now + bench.rig.approvals.wait,
         };
@@ -272,7 +273,7 @@ impl Worker {
             kind: "allowance",
             device: allowance.allowed.stage.clone(),
             caller: Some(caller.id.to_string()),
-            what: format!("{} allows beforehand: {}.", allowance.by, self.panel.rules().allowance_words(&allowance)),
+            what: format!("{} allows beforehand: {}.", allowance.by, self.rig.show_allowance(&allowance)),
             facts: BTreeMap::new(),
         };
         match self.journal.append(event) {

@@ -133,7 +133,7 @@ pub(super) struct Job {
     /// What the step in progress may do, after all that had to be asked.
     permit: Option<Permit>,
     intent: Option<(Time, Entry)>,
-    moved: Moved,
+    pub(super) moved: Moved,
     began: Vec<AxisReading>,
     frames: Vec<Arc<Frame>>,
     /// The light that was opened, and what it is put back to.

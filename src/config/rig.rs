@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AxisId, CameraChange, Name, OutputKind, OutputValue, SensorKind, Trust};
+use crate::model::{Allowance, AxisId, CameraChange, Name, OutputKind, OutputValue, SensorKind, Trust};
 use crate::units::{Distance, Percent, Position, Span, Speed, Unit};
 
 /// A whole rig. It can only be had from [`crate::config::load`], so it is always consistent.
@@ -449,5 +449,21 @@ impl Rig {
     pub fn show(&self, axis: &AxisId, position: Position) -> String {
         let unit = self.axis(axis).map_or(Unit::Mm, |a| a.unit);
         format!("{} {unit}", crate::units::plain(position.to(unit)))
+    }
+
+    /// What a person has allowed beforehand, in words, with how many commands are left of it.
+    pub fn show_allowance(&self, allowance: &Allowance) -> String {
+        let allowed = &allowance.allowed;
+        let range = |(id, span): &(AxisId, Span)| {
+            let unit = self.axis(id).map_or(Unit::Mm, |a| a.unit);
+            let [low, high] = [span.low, span.high].map(|p| crate::units::plain(p.to(unit)));
+            format!("{id} {low} to {high} {unit}")
+        };
+        let bounds: Vec<String> = allowed.bounds.iter().map(range).collect();
+        let kinds: Vec<&str> = allowed.kinds.iter().map(|k| k.word()).collect();
+        let on = allowed.stage.as_ref().map_or(String::new(), |s| format!(" of {s}"));
+        let within = if bounds.is_empty() { String::new() } else { format!(" within {}", bounds.join(", ")) };
+        let commands = if allowance.left == 1 { "command" } else { "commands" };
+        format!("{}{on}{within}, {} {commands}", kinds.join(", "), allowance.left)
     }
 }

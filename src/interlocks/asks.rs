@@ -7,9 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::judge::Rules;
 use crate::config::Homing;
-use crate::model::{
-    Aim, Allowance, Ask, Digest, Home, Kind, Move, Name, OutputValue, SetOutput, Shot, Snapshot, Trust,
-};
+use crate::model::{Aim, Ask, Digest, Home, Kind, Move, Name, OutputValue, SetOutput, Shot, Snapshot, Trust};
 use crate::units::{Position, plain};
 
 /// What is to be done, as an interlock sees it before it begins.
@@ -179,24 +177,6 @@ impl Rules {
                 format!("set {} from {is} to {}", s.output, s.value)
             }
         }
-    }
-
-    /// What a person has allowed, in words.
-    pub fn allowance_words(&self, allowance: &Allowance) -> String {
-        let allowed = &allowance.allowed;
-        let bounds: Vec<String> = allowed
-            .bounds
-            .iter()
-            .map(|(id, span)| {
-                let unit = self.rig().axis(id).map_or(crate::units::Unit::Mm, |a| a.unit);
-                format!("{id} {} to {} {unit}", plain(span.low.to(unit)), plain(span.high.to(unit)))
-            })
-            .collect();
-        let kinds: Vec<&str> = allowed.kinds.iter().map(|k| k.word()).collect();
-        let within = if bounds.is_empty() { String::new() } else { format!(" within {}", bounds.join(", ")) };
-        let on = allowed.stage.as_ref().map_or(String::new(), |s| format!(" of {s}"));
-        let commands = if allowance.left == 1 { "command" } else { "commands" };
-        format!("{}{on}{within}, {} {commands}", kinds.join(", "), allowance.left)
     }
 
     fn words_of_a_move(&self, m: &Move, state: &Snapshot) -> String {

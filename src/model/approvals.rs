@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{AxisId, Caller, Epoch, JobId, Name, Time};
+use super::{AxisId, Caller, Epoch, JobId, Moved, Name, Time};
 use crate::units::Span;
 
 /// Why a person has to say yes before something happens: what an interlock finds when it neither allows nor refuses.
@@ -52,6 +52,8 @@ pub struct Approval {
     pub digest: Digest,
     /// Why a person is asked.
     pub asks: Vec<Ask>,
+    /// What its job has moved before it came to this.
+    pub moved: Moved,
     /// When it was asked.
     pub asked_at: Time,
     /// When nobody is waited for any more.
@@ -83,6 +85,11 @@ impl Kind {
             Kind::Shot => "shot",
             Kind::Output => "output",
         }
+    }
+
+    /// The kind of that word.
+    pub fn parse(word: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|k| k.word() == word)
     }
 }
 

@@ -79,6 +79,13 @@ pub(crate) fn hitches(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>
     }
     let waiting = running(state).filter_map(|j| Some((j, j.waits_for.as_ref()?)));
     found.extend(waiting.map(|(j, what)| {
+        if let Some(a) = &j.approval {
+            let (id, job) = (&a.id, j.id);
+            let say = format!(
+                "ask the person at the rig to decide, with `steadyhand approve {id}`; then get_job {{\"job_id\": \"{job}\"}}"
+            );
+            return Hitch::new(format!("{job} waits for a person's approval ({id})")).by("get_job", None, say);
+        }
         let say =
             format!("ask the person at the rig to {what} and to confirm it; then get_job {{\"job_id\": \"{}\"}}", j.id);
         Hitch::new(format!("{} waits for a person to {what}", j.id)).by("get_job", None, say)
@@ -258,6 +265,7 @@ mod tests {
             doing: String::new(),
             orphan: false,
             waits_for: None,
+            approval: None,
         })
     }
 

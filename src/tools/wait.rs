@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Outcome, ToolError};
+use super::approvals;
 use super::book::{Begun, Entry, Key};
 use super::call::Call;
 use super::progress;
 use crate::actor::{RigHandle, Ticket};
-use crate::model::{Code, JobId, JobState, Moved, Name, Report, RigError, Snapshot};
+use crate::model::{Approval, Code, JobId, JobState, Moved, Name, Report, RigError, Snapshot, Time};
 use crate::plans::Plan;
 
 /// Signs of life come this often.
@@ -195,6 +197,9 @@ pub(crate) async fn beats(call: &Call, job: JobId) {
 pub(crate) fn running(call: &Call, entry: &Entry) -> Answer {
     let state = call.live().ok().map(|l| l.handle.snapshot());
     let job = state.as_ref().and_then(|s| s.job(entry.job));
+    if let (Some(a), Ok(live)) = (job.and_then(|j| j.approval.as_ref()), call.live()) {
+        return approving(call, entry, a, live.handle.now());
+    }
     if let Some(what) = job.and_then(|j| j.waits_for.as_ref()) {
         return asking(entry, what);
     }
@@ -233,6 +238,31 @@ fn asking(entry: &Entry, what: &str) -> Answer {
         .with("waits_for", what)
         .moved(Moved::Unknown)
         .epoch(None)
+        .next("get_job", next)
+}
+
+/// The answer of a call whose command waits for a person's yes.
+fn approving(call: &Call, entry: &Entry, a: &Approval, now: Time) -> Answer {
+    let text = format!(
+        "{} waits for a person to approve: {}. {} Ask the person at the rig to decide there, with `steadyhand approve {}`: \
+         nobody else can. On a yes it is judged again and goes on by itself; it expires in {} s.",
+        entry.job,
+        a.what,
+        approvals::reasons(&a.asks),
+        a.id,
+        a.until.since(now).as_secs()
+    );
+    let next = format!("get_job {{\"job_id\": \"{}\", \"wait_s\": 20}} once the person was asked", entry.job);
+    let mut answer = Answer::ok(text);
+    if let Value::Object(facts) = approvals::approval_json(a, now) {
+        answer.data.extend(facts.into_iter().filter(|(key, _)| key != "client" && key != "caller"));
+    }
+    answer
+        .with("status", "waiting_for_person")
+        .with("tool", entry.tool)
+        .with("waits_for", format!("approve: {}", a.what))
+        .moved(a.moved)
+        .epoch(entry.stage.as_ref().and_then(|n| call.epoch(n.as_str())))
         .next("get_job", next)
 }
 

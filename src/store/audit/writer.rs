@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::{LoggedEvent, Message, RING, Receipt, Shared};
-use crate::model::RigError;
+use crate::model::{RigError, is_obeyed};
 use crate::store::files;
 
 /// Events written at once.
@@ -229,9 +229,9 @@ fn line(event: &LoggedEvent) -> String {
     });
     let mut line = String::with_capacity(json.len() + 1);
     for c in json.chars() {
-        let turns = matches!(c, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
-            line.push_str(&format!("\\u{:04x}", u32::from(c)));
+        if is_obeyed(c) {
+            // Above U+FFFF JSON takes two escapes.
+            line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
         } else {
             line.push(c);
         }
