@@ -41,6 +41,7 @@ const PARTS: &[Part] = &[
             may("sensor", "sections", "What is only read."),
             may("keep_out", "sections", "Volumes that no carriage may enter."),
             may("calls", "section", "How long calls and readings may take."),
+            may("approvals", "section", "How a person is asked who has to approve something."),
             may("images", "section", "Where pictures go, and how large a preview is."),
             may("log", "section", "How much is logged."),
             may("eaa", "section", "Its presence turns on the tools that EAA's workflows call."),
