@@ -208,6 +208,8 @@ pub(crate) struct Call {
     pub(crate) gone: CancellationToken,
     /// Where signs of life go, if the client asked for them.
     pub(crate) beat: Option<Beat>,
+    /// Who can be asked for approvals: the client's user, where the rig file lets that count.
+    pub(crate) user: Option<rmcp::Peer<rmcp::RoleServer>>,
     /// Its place among the calls of its client, where these come one after the other.
     pub(crate) turn: Option<Turn>,
 }

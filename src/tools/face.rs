@@ -22,7 +22,7 @@ use super::presence::{self, Present};
 use super::registry::{self, Need, Spec};
 use super::seats::{Seated, Seats, Visit};
 use super::turns::Turn;
-use super::{stopping, words};
+use super::{elicit, stopping, words};
 use crate::access::{self, Policy, Visitor};
 use crate::config;
 use crate::model::{Caller, Code, Moved, RigError, Way};
@@ -147,6 +147,8 @@ impl Face {
         let caller = self.caller(cx);
         core.seat.calls(&caller.client);
         let beat = cx.meta.get_progress_token().map(|token| Beat { peer: cx.peer.clone(), token });
+        let asks = core.rig().is_some_and(|rig| rig.approvals.elicitation);
+        let user = (asks && elicit::can_ask(&cx.peer, core.seat.way, modern(cx))).then(|| cx.peer.clone());
         let call = Call {
             core: core.clone(),
             tool: spec.name,
@@ -155,6 +157,7 @@ impl Face {
             id: cx.id.to_string(),
             gone: cx.ct.clone(),
             beat,
+            user,
             turn: self.turn(spec, cx).await?,
         };
         (spec.run)(call).await

@@ -348,8 +348,11 @@ impl Face {
 /// The axis that a person means: `stage.axis`, or its name alone where there is one stage.
 pub(super) fn axis_named(rig: &Rig, axis: &str) -> Result<AxisId, RigError> {
     match (axis.split_once('.'), rig.stages.as_slice()) {
-        (Some((stage, axis)), _) => Ok(AxisId::new(stage, axis)),
-        (None, [only]) => Ok(AxisId::new(only.id.as_str(), axis)),
+        (Some((stage, axis)), _) if Name::is_valid(stage) && Name::is_valid(axis) => Ok(AxisId::new(stage, axis)),
+        (None, [only]) if Name::is_valid(axis) => Ok(AxisId::new(only.id.as_str(), axis)),
+        (Some(_), _) | (None, [_]) => {
+            Err(RigError::new(Code::NotFound, format!("{axis:?} names no axis; they are written stage.axis.")))
+        }
         (None, _) => {
             let what = format!("Which stage's {axis:?}? Axes are written stage.axis.");
             Err(RigError::new(Code::InvalidArgument, what))

@@ -12,6 +12,7 @@
 //! | `turns`, `progress` | the order of a client's calls; signs of life of a long one |
 //! | `presence`, `readiness` | which devices are there, for the list; what keeps the rig from being ready |
 //! | `seats`, `tally`, `front`, `approvals` | who is served; which codes were answered; what the local socket asks for; what waits for a person's yes |
+//! | `elicit` | asking a client's user for it |
 //! | `describe`, `state`, `motion`, `stopping`, `jobs`, `outputs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
 mod answer;
@@ -23,6 +24,7 @@ mod call;
 mod camera;
 mod describe;
 mod eaa;
+mod elicit;
 mod face;
 mod front;
 mod images;

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Outcome, ToolError};
-use super::approvals;
 use super::book::{Begun, Entry, Key};
 use super::call::Call;
 use super::progress;
+use super::{approvals, elicit};
 use crate::actor::{RigHandle, Ticket};
 use crate::model::{Approval, Code, JobId, JobState, Moved, Name, Report, RigError, Snapshot, Time};
 use crate::plans::Plan;
@@ -168,13 +168,29 @@ async fn patience_ends(patience: Option<Duration>) {
     }
 }
 
-/// Ends once the command waits for a person, which can take longer than any caller waits.
+/// Ends once the command waits for a person, which can take longer than any caller waits. Where the client's own user
+/// can be asked for an approval, that comes first.
 async fn person_asked(call: &Call, entry: &Entry) {
     let Ok(live) = call.live() else { return std::future::pending().await };
     let mut changes = live.handle.changes();
     let asks = |s: &Snapshot| s.job(entry.job).is_some_and(|j| j.waits_for.is_some());
-    if changes.wait_for(|s| asks(s)).await.is_err() {
-        std::future::pending::<()>().await;
+    loop {
+        let Ok(state) = changes.wait_for(|s| asks(s)).await.map(|s| s.clone()) else {
+            return std::future::pending().await;
+        };
+        let approval = state.job(entry.job).and_then(|j| j.approval.clone());
+        let (Some(user), Some(approval)) = (&call.user, approval) else { return };
+        let (user, handle, caller) = (user.clone(), live.handle.clone(), call.caller.clone());
+        let id = approval.id.clone();
+        // It goes on when this call has answered: a dialog that stands open still counts.
+        let asking = tokio::spawn(async move { elicit::ask(&user, &handle, &caller, &approval).await });
+        if !asking.await.unwrap_or(false) {
+            return;
+        }
+        let over = |s: &Snapshot| s.approvals().all(|a| a.id != id);
+        if changes.wait_for(|s| over(s)).await.is_err() {
+            return std::future::pending().await;
+        }
     }
 }
 

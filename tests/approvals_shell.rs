@@ -1,0 +1,140 @@
+//! A person decides from a shell what a client asked for: whole binaries on a real pseudo-terminal, in real time.
+#![cfg(unix)]
+#![allow(clippy::disallowed_methods, reason = "other processes move in real time here")]
+
+mod process;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use process::{Server, bench, serve, steadyhand};
+use serde_json::{Value, json};
+
+fn shell(folder: &Path, words: &[&str]) -> (bool, String) {
+    let Output { status, stdout, stderr } =
+        steadyhand(folder).args(words).env("USER", "ada").stdin(Stdio::null()).output().expect("run");
+    (status.success(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
+}
+
+/// The bench's rig, whose homing a person approves.
+fn asking(folder: &Path) -> hw_sim::serve::Running {
+    let running = bench(folder);
+    let file = folder.join("rig.toml");
+    let rig = fs::read_to_string(&file).expect("the rig");
+    fs::write(&file, rig.replace("timeout_s = 60 }", "timeout_s = 60, ask = \"operator\" }")).expect("written");
+    running
+}
+
+/// Asks to home as soon as the stage is there; gives back what waits.
+fn begin_home(server: &mut Server) -> Value {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let answer = server.call("home", json!({"stage": "scope"}));
+        if answer["isError"] != true {
+            assert_eq!(answer["structuredContent"]["status"], "waiting_for_person", "{answer}");
+            return answer["structuredContent"].clone();
+        }
+        assert!(Instant::now() < until, "{answer}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_person_sees_what_waits_and_decides_and_what_comes_from_a_pipe_decides_nothing() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = asking(folder.path());
+    let _owner = serve(folder.path());
+    // The client of a second process; what it calls itself could rewrite a screen.
+    let mut relay = Server::silent(steadyhand(folder.path()).args(["--data-dir", "data"]), folder.path());
+    relay.send(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "good\u{1b}[2K\u{1b}[1A\u{202e}dab\u{2066}\napproved", "version": "1"}}}));
+    relay.next();
+    relay.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+
+    assert_eq!(shell(folder.path(), &["approve"]), (true, "Nothing waits for an approval.\n".into()));
+    let asked = begin_home(&mut relay);
+    let id = asked["approval_id"].as_str().expect("an id");
+    for words in [&["approve"][..], &["status"], &["jobs"]] {
+        let (well, text) = shell(folder.path(), words);
+        assert!(well && text.contains(id) && text.contains("home scope, axes z, x, y"), "{text}");
+        let obeyed = |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{202e}' | '\u{2066}'));
+        assert!(!text.chars().any(obeyed), "{text:?}");
+    }
+    let (well, text) = shell(folder.path(), &["approve", id]);
+    assert!(!well && text.contains("[homing of scope]") && text.contains("nothing was approved"), "{text}");
+    let (well, text) = shell(folder.path(), &["approve", "zzzzzz", "--yes"]);
+    assert!(!well && text.contains("[not_found]") && text.contains(id), "{text}");
+    let waits = relay.call("get_job", json!({"job_id": asked["job_id"]}));
+    assert_eq!(waits["structuredContent"]["status"], "waiting_for_person");
+    let (well, text) = shell(folder.path(), &["confirm"]);
+    assert!(!well && text.contains("`steadyhand approve`"), "{text}");
+
+    let (well, text) = shell(folder.path(), &["approve", id, "--yes"]);
+    assert!(well && text.contains("Approved: home scope"), "{text}");
+    let done = relay.call("get_job", json!({"job_id": asked["job_id"], "wait_s": 60}));
+    assert_eq!(done["structuredContent"]["status"], "ok", "{done}");
+    let events = relay.call("list_events", json!({"kind": "approval_granted"}));
+    let granted = &events["structuredContent"]["events"][0];
+    assert!(granted["what"].as_str().expect("words").starts_with("ada approved: home scope"), "{granted}");
+    assert_eq!((&granted["command_sha256"], &granted["approval"]), (&asked["command_sha256"], &json!(id)));
+
+    let asked = begin_home(&mut relay);
+    let id = asked["approval_id"].as_str().expect("an id");
+    let (well, text) = shell(folder.path(), &["approve", id, "--deny", "--reason", "lunch"]);
+    assert!(well && text.contains("Denied: home scope"), "{text}");
+    let ended = relay.call("get_job", json!({"job_id": asked["job_id"], "wait_s": 20}));
+    let what = ended["content"][0]["text"].as_str().expect("text");
+    assert!(what.starts_with("[approval_denied]") && what.contains("ada, who says: \"lunch\""), "{what}");
+}
+
+#[test]
+fn a_question_and_an_allowance_end_with_the_program_however_it_ends() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = asking(folder.path());
+    let mut owner = serve(folder.path());
+    let asked = begin_home(&mut owner);
+    let id = asked["approval_id"].as_str().expect("an id");
+    let home = ["allow", "--stage", "scope", "--what", "home,shot", "--steps", "3", "--for", "30min"];
+    let (well, text) = shell(folder.path(), &home);
+    assert!(well && text.contains("home, shot of scope, 3 commands, for 30 min"), "{text}");
+    // It answers what waits already.
+    let done = owner.call("get_job", json!({"job_id": asked["job_id"], "wait_s": 60}));
+    assert_eq!(done["structuredContent"]["status"], "ok", "{done}");
+    let (_, text) = shell(folder.path(), &["status"]);
+    assert!(text.contains("ALLOWED BEFOREHAND by ada: home, shot of scope, 2 commands"), "{text}");
+    let (well, text) = shell(folder.path(), &["allow", "--end"]);
+    assert!(well && text.contains("Ended: home, shot of scope"), "{text}");
+    assert!(shell(folder.path(), &home).0);
+
+    owner.child.kill().expect("killed");
+    owner.child.wait().expect("ended");
+    drop(owner);
+    let mut owner = serve(folder.path());
+    let again = begin_home(&mut owner);
+    assert_ne!(again["approval_id"], id, "nothing is allowed any more, and no name comes again");
+    let (well, text) = shell(folder.path(), &["approve", id, "--yes"]);
+    assert!(!well && text.contains("[not_found]"), "{text}");
+    let (_, text) = shell(folder.path(), &["status"]);
+    assert!(!text.contains("ALLOWED BEFOREHAND") && text.contains("WAITS FOR A PERSON to approve"), "{text}");
+}
+
+#[test]
+fn what_is_allowed_has_a_box_a_count_and_a_time() {
+    let folder = tempfile::tempdir().expect("folder");
+    for words in [
+        &["allow"][..],
+        &["allow", "--box", "x=0..1", "--steps", "3"],
+        &["allow", "--box", "x=0..1", "--for", "3h"],
+        &["allow", "--box", "x=0", "--steps", "3", "--for", "3h"],
+        &["allow", "--end", "--steps", "3"],
+        &["approve", "--yes"],
+        &["approve", "abc", "--yes", "--deny"],
+        &["approve", "abc", "--reason", "because"],
+    ] {
+        let status = steadyhand(folder.path()).args(words).stdin(Stdio::null()).output().expect("run").status;
+        assert_eq!(status.code(), Some(2), "{words:?}");
+    }
+}
