@@ -116,6 +116,25 @@ fn homing_that_asks_waits_for_a_person_and_goes_on_by_itself() {
 }
 
 #[test]
+fn e17_a_yes_that_comes_early_or_late_is_taken_for_nothing_else() {
+    let mut lab = online(&format!("{}\n[approvals]\nexpire_s = 30\n", asking()));
+    for early in ["first", "abc234", "job-1"] {
+        assert_eq!(approve(&mut lab, &Name::new(early)).unwrap_err().code, Code::NotFound, "nothing waits");
+    }
+    let first = begin_home(&mut lab);
+    let id = waiting(&mut lab).id.clone();
+    drop(first);
+    lab.run_ms(500);
+    let mut second = begin_home(&mut lab);
+    let next = waiting(&mut lab).id.clone();
+    let e = approve(&mut lab, &id).unwrap_err();
+    assert!(e.code == Code::NotFound && e.what.contains(next.as_str()), "{e}");
+    lab.run_ms(5000);
+    assert!(answer_of(&mut second).is_none() && still(&lab));
+    assert_eq!(lab.answer(second).unwrap_err().code, Code::ApprovalExpired, "silence means no");
+}
+
+#[test]
 fn a_yes_is_good_once() {
     let mut lab = online(&asking());
     let ticket = begin_home(&mut lab);
@@ -192,7 +211,7 @@ fn an_elicited_yes_counts_where_the_rig_file_says_so_and_for_the_clients_own_com
 }
 
 #[test]
-fn a_yes_to_one_step_is_none_to_another() {
+fn hole_02_a_yes_to_one_step_is_none_to_another() {
     let mut lab = stepping();
     let began = lab.truly("x");
     let mut a = begin_step(&mut lab, "x", -0.2);

@@ -91,6 +91,44 @@ fn a_person_sees_what_waits_and_decides_and_what_comes_from_a_pipe_decides_nothi
 }
 
 #[test]
+fn a_relays_client_is_asked_through_the_owner_and_its_answer_comes_back() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = asking(folder.path());
+    let file = folder.path().join("rig.toml");
+    let rig = fs::read_to_string(&file).expect("the rig");
+    fs::write(&file, rig + "\n[approvals]\napprove_by = [\"elicitation\"]\n").expect("written");
+    let mut owner = serve(folder.path());
+    let mut relay = serve(folder.path());
+    // The stage is there once something else than its connection is in the way.
+    let until = Instant::now() + Duration::from_secs(30);
+    while owner.call("get_state", json!({}))["structuredContent"]["stages"][0]["activity"] != "idle" {
+        assert!(Instant::now() < until, "it never came");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    relay.ask("home", json!({"stage": "scope"}));
+    let question = loop {
+        let message = relay.next();
+        if message["method"] == "elicitation/create" {
+            break message;
+        }
+        assert!(message.get("id").is_none(), "{message}");
+    };
+    let params = &question["params"];
+    assert!(params["message"].as_str().expect("words").contains("home scope, axes z, x, y"), "{params}");
+    assert_eq!(params["requestedSchema"]["required"], json!(["approve"]), "{params}");
+    // What another client answers under the same number is no answer.
+    owner.send(
+        &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"approve": true}}}),
+    );
+    assert_eq!(owner.call("get_state", json!({}))["structuredContent"]["stages"][0]["activity"], "idle");
+    relay.send(
+        &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"approve": true}}}),
+    );
+    let done = relay.next();
+    assert_eq!(done["result"]["structuredContent"]["status"], "ok", "{done}");
+}
+
+#[test]
 fn a_question_and_an_allowance_end_with_the_program_however_it_ends() {
     let folder = tempfile::tempdir().expect("folder");
     let _bench = asking(folder.path());

@@ -75,6 +75,22 @@ async fn the_answer_says_what_waits_why_who_decides_and_how_and_the_job_goes_on_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn hole_12_no_argument_grants() {
+    let desk = desk(asking("")).await;
+    for key in ["confirm", "approved", "approve", "approval_id", "grant", "token", "yes"] {
+        for value in [json!(true), json!("yes")] {
+            let (what, _) = desk.refused("home", json!({ key: value })).await;
+            assert!(what.starts_with("[invalid_argument]"), "{key}: {what}");
+        }
+    }
+    let asked = desk.ok("home", json!({})).await;
+    for again in [json!({ "command_id": asked["approval_id"] }), json!({ "command_id": asked["command_sha256"] })] {
+        assert!(desk.refused("home", again).await.0.starts_with("[busy]"));
+    }
+    assert_eq!(desk.ok("get_job", json!({ "job_id": asked["job_id"] })).await["status"], "waiting_for_person");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_no_reaches_the_client_with_its_reason_and_a_command_that_is_sent_again_asks_nobody_twice() {
     let desk = desk(asking("")).await;
     let asked = desk.ok("home", json!({ "command_id": "a" })).await;

@@ -36,7 +36,8 @@ Begin with describe_rig (axes, units, limits, which way is toward the sample), t
 unit; limits are refused, never clamped: check_move shows what is allowed without moving. A stage whose position isn't \
 referenced must be homed first. move_by needs the state_epoch on which you decided (from get_state or the last answer). \
 Errors read: [code] what happened. Moved: no|yes|unknown. Next: what to do; follow Next. A call that takes long answers \
-status \"running\" with a job_id: call get_job. stop works at any moment and needs nothing; after it, clear_fault \
+status \"running\" with a job_id: call get_job. Status \"waiting_for_person\": tell the person at the rig what it asks; \
+only they can say yes, and the job goes on by itself. stop works at any moment and needs nothing; after it, clear_fault \
 releases the stage, unless a person stopped it. Positions from a `counter` prove nothing about a jam. Emergency stops, \
 limit switches and laser interlocks are the hardware's: this server never replaces them; when unsure, ask the person at \
 the rig.";
