@@ -29,7 +29,8 @@ impl Worker {
     /// Carries out what a person ordered; refuses it when it was none.
     pub(super) fn person(&mut self, order: PersonOrder, caller: &Caller, now: Time) {
         let elicited = matches!(&order, PersonOrder::Decide { decision, .. } if decision.elicited);
-        if !caller.way.is_person() && !(elicited && self.rig.approvals.elicitation) {
+        let may = caller.way.is_person() || (elicited && self.rig.approvals.elicitation);
+        if !may {
             let word = order.word();
             let what = format!("Only a person may {word}: at the rig's computer, with `steadyhand {word}`.");
             return order.refuse(RigError::new(Code::NotPermitted, what));
