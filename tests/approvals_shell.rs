@@ -128,6 +128,69 @@ fn a_relays_client_is_asked_through_the_owner_and_its_answer_comes_back() {
     assert_eq!(done["result"]["structuredContent"]["status"], "ok", "{done}");
 }
 
+/// A call in the protocol of 2026-07-28, which has no handshake; `more` are further parameters.
+fn modern(server: &mut Server, tool: &str, more: Value) -> Value {
+    server.calls += 1;
+    let mut params = json!({"name": tool, "arguments": {}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "1"}}});
+    params.as_object_mut().expect("parameters").extend(more.as_object().expect("more").clone());
+    server.send(&json!({"jsonrpc": "2.0", "id": server.calls, "method": "tools/call", "params": params}));
+    loop {
+        let answer = server.next();
+        if answer["id"] == server.calls {
+            return answer["result"].clone();
+        }
+    }
+}
+
+#[test]
+fn a_client_without_handshakes_is_asked_in_the_answer_and_calls_again_with_the_reply() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = asking(folder.path());
+    let file = folder.path().join("rig.toml");
+    let rig = fs::read_to_string(&file).expect("the rig");
+    fs::write(&file, rig + "\n[approvals]\napprove_by = [\"elicitation\"]\n").expect("written");
+    let mut server = Server::silent(steadyhand(folder.path()).args(["--data-dir", "data"]), folder.path());
+    let mut other = Server::silent(steadyhand(folder.path()).args(["--data-dir", "data"]), folder.path());
+    let until = Instant::now() + Duration::from_secs(30);
+    while modern(&mut server, "get_state", json!({}))["structuredContent"]["stages"][0]["activity"] != "idle" {
+        assert!(Instant::now() < until, "it never came");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let yes = json!({"approve": {"action": "accept", "content": {"approve": true}}});
+    let reply = |state: &Value, replies: &Value| json!({"requestState": state, "inputResponses": replies});
+    let asked = modern(&mut server, "home", json!({}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let question = &asked["inputRequests"]["approve"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert!(question["params"]["message"].as_str().expect("words").contains("home scope"), "{question}");
+    // Another session's reply, one to no question, and one under another tool begin nothing.
+    let before = process::x(&bench);
+    for (own, tool, state) in [
+        (false, "home", asked["requestState"].clone()),
+        (true, "home", json!("job-99 abcdef")),
+        (true, "home", json!("")),
+        (true, "go_back", asked["requestState"].clone()),
+    ] {
+        let session = if own { &mut server } else { &mut other };
+        let refused = modern(session, tool, reply(&state, &yes));
+        let what = refused["content"][0]["text"].as_str().expect("text");
+        assert!(what.starts_with("[invalid_argument] This reply belongs to no question"), "{what}");
+    }
+    // No answer is none: it waits for somebody at the rig, and the client is not asked again and again.
+    let closed = json!({"approve": {"action": "cancel"}});
+    let waits = modern(&mut server, "home", reply(&asked["requestState"], &closed));
+    assert_eq!(waits["structuredContent"]["status"], "waiting_for_person", "{waits}");
+    assert_eq!(process::x(&bench), before, "nothing has moved");
+    let done = modern(&mut server, "home", reply(&asked["requestState"], &yes));
+    assert_eq!(done["structuredContent"]["status"], "ok", "{done}");
+    // The same reply again tells the same outcome; nothing is homed twice.
+    let again = modern(&mut server, "home", reply(&asked["requestState"], &yes));
+    assert_eq!(again["structuredContent"]["state_epoch"], done["structuredContent"]["state_epoch"], "{again}");
+}
+
 #[test]
 fn a_question_and_an_allowance_end_with_the_program_however_it_ends() {
     let folder = tempfile::tempdir().expect("folder");

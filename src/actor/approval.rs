@@ -250,9 +250,12 @@ impl Worker {
         }
         let entry = entry.ok_or_else(unwritten)?;
         self.panel.grant(&approval, now);
-        if let Stand::Asked(asked) = &mut self.jobs[index].stand {
+        let job = &mut self.jobs[index];
+        if let Stand::Asked(asked) = &mut job.stand {
             asked.granted = Some((now, entry));
         }
+        // Whoever looks now sees that nobody is waited for any more.
+        (job.waits_for, job.approval) = (None, None);
         Ok(approval)
     }
 

@@ -1,26 +1,66 @@
 //! Asking a client's user for an approval, where the rig file lets the answer count as a person's (`approve_by =
-//! ["elicitation"]`): in sessions in which the client can be asked at all.
+//! ["elicitation"]`): in sessions in which the client can be asked at all. With handshakes the server asks while the call
+//! waits; from 2026-07-28 on the question is the call's answer, and the client makes the call again with the reply.
 
 use rmcp::model::{
-    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ServerRequest,
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
+    InputRequiredResult, InputResponses, ServerRequest,
 };
-use rmcp::service::PeerRequestOptions;
+use rmcp::service::{PeerRequestOptions, RequestContext};
 use rmcp::{Peer, RoleServer};
 
+use super::answer::{Answer, Outcome, ToolError};
 use super::approvals::reasons;
+use super::call::Call;
+use super::wait;
 use crate::actor::{Decision, RigHandle};
-use crate::model::{Approval, Caller, Way, harmless};
+use crate::model::{Approval, Caller, Code, Snapshot, Way, harmless};
 
 /// What the form calls its one field.
 const FIELD: &str = "approve";
 
-/// Whether this client's user can be asked: it said so, and its session carries requests in both directions. One over
-/// HTTP stands on no session, so that nobody could tell whose answer it is.
-pub(crate) fn can_ask(peer: &Peer<RoleServer>, way: Way, modern: bool) -> bool {
-    let sessions = matches!(way, Way::Stdio | Way::Relay) && !modern;
-    let offered = || peer.peer_info().and_then(|info| info.capabilities.elicitation.clone());
+/// Whether this client's user can be asked: it said so, and it has a session. Over HTTP there is none, so that nobody
+/// could tell whose answer it is.
+pub(crate) fn can_ask(cx: &RequestContext<RoleServer>, way: Way) -> bool {
+    let offered = || cx.client_capabilities().and_then(|c| c.elicitation);
     // Neither named means forms: the first version of it had nothing else.
-    sessions && offered().is_some_and(|e| e.form.is_some() || e.url.is_none())
+    matches!(way, Way::Stdio | Way::Relay) && offered().is_some_and(|e| e.form.is_some() || e.url.is_none())
+}
+
+/// The answer that asks, instead of one that says that its command waits for an approval.
+pub(crate) fn instead(answer: &Answer, state: &Snapshot) -> Option<InputRequiredResult> {
+    let id = answer.data.get("approval_id")?.as_str()?;
+    let approval = state.approvals().find(|a| a.id.as_str() == id)?;
+    let request = InputRequest::Elicitation(ElicitRequest::new(form(approval)?));
+    let requests = [(FIELD.to_owned(), request)].into();
+    Some(InputRequiredResult::new(Some(requests), Some(format!("{} {id}", approval.job))))
+}
+
+/// The call that is made again with the reply: nothing is begun a second time, whatever its state says. A reply counts
+/// for what its own session has asked.
+pub(crate) async fn replied(call: &Call, state: &str, replies: Option<&InputResponses>) -> Outcome {
+    let live = call.live()?;
+    let snapshot = live.handle.snapshot();
+    let (job, id) = state.split_once(' ').unwrap_or_default();
+    let own = snapshot.jobs.iter().find(|j| j.id.to_string() == job && j.caller.id == call.caller.id);
+    let entry = own.and_then(|j| call.core.book.find(j.id)).filter(|e| e.tool == call.tool);
+    let Some(entry) = entry else {
+        let what = "This reply belongs to no question of this session; nothing was begun.";
+        return Err(ToolError::new(Code::InvalidArgument, what));
+    };
+    let reply = replies.and_then(|r| r.get(FIELD)).and_then(|r| serde_json::from_value(r.clone()).ok());
+    if let Some(yes) = reply.as_ref().and_then(said)
+        && let Some(approval) = snapshot.approvals().find(|a| a.id.as_str() == id)
+    {
+        let mut ticket = live.handle.decide(&call.caller, &approval.id, decision(yes, &call.caller))?;
+        // Decided at the rig meanwhile, or over: then its job says so.
+        let _ = ticket.wait().await;
+    }
+    wait::resumed(call, &entry).await
+}
+
+fn decision(yes: bool, caller: &Caller) -> Decision {
+    Decision { yes, by: format!("the user of {}", caller.client), reason: None, elicited: true }
 }
 
 /// Asks, and hands a yes or no on. `true` when it was decided, here or elsewhere; `false` when the client gave no
@@ -43,9 +83,7 @@ pub(crate) async fn ask(peer: &Peer<RoleServer>, handle: &RigHandle, caller: &Ca
     };
     let Ok(Ok(ClientResult::ElicitResult(result))) = answer else { return false };
     let Some(yes) = said(&result) else { return false };
-    let by = format!("the user of {}", caller.client);
-    let decision = Decision { yes, by, reason: None, elicited: true };
-    match handle.decide(caller, &approval.id, decision) {
+    match handle.decide(caller, &approval.id, decision(yes, caller)) {
         Ok(mut ticket) => ticket.wait().await.is_ok(),
         Err(_) => false,
     }

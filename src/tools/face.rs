@@ -140,6 +140,7 @@ impl Face {
         let Some(built) = core.tools.iter().find(|t| t.spec.name == spec.name) else {
             return Err(ToolError::new(Code::Unsupported, format!("This rig has nothing for {}.", spec.name)));
         };
+        let (state, replies) = (request.request_state, request.input_responses);
         let args = Args::check(request.arguments, &built.input, built.validator()?, core.rig());
         let args = match args {
             Err(e) if spec.name == "stop" => return Err(stopping::in_spite_of(core, e).await),
@@ -148,8 +149,7 @@ impl Face {
         let caller = self.caller(cx);
         core.seat.calls(&caller.client);
         let beat = cx.meta.get_progress_token().map(|token| Beat { peer: cx.peer.clone(), token });
-        let asks = core.rig().is_some_and(|rig| rig.approvals.elicitation);
-        let user = (asks && elicit::can_ask(&cx.peer, core.seat.way, modern(cx))).then(|| cx.peer.clone());
+        let user = (self.asks_users(cx) && !modern(cx)).then(|| cx.peer.clone());
         let call = Call {
             core: core.clone(),
             tool: spec.name,
@@ -161,7 +161,16 @@ impl Face {
             user,
             turn: self.turn(spec, cx).await?,
         };
-        (spec.run)(call).await
+        match state {
+            Some(state) if self.asks_users(cx) => elicit::replied(&call, &state, replies.as_ref()).await,
+            _ => (spec.run)(call).await,
+        }
+    }
+
+    /// Whether this client's user may be asked for approvals.
+    fn asks_users(&self, cx: &RequestContext<RoleServer>) -> bool {
+        let counts = self.0.rig().is_some_and(|rig| rig.approvals.elicitation);
+        counts && elicit::can_ask(cx, self.0.seat.way)
     }
 
     /// Who calls.
@@ -303,7 +312,16 @@ impl ServerHandler for Face {
         let named = |key: &str| request.arguments.as_ref()?.get(key)?.as_str().map(str::to_owned);
         let device = ["stage", "device", "camera"].into_iter().find_map(named);
         let device = device.filter(|d| self.0.rig().is_some_and(|r| r.stage(d).is_some() || r.camera(d).is_some()));
+        let first = request.request_state.is_none() && !spec.hints.read_only;
         let outcome = fence(spec.name, self.outcome(spec, request, &cx)).await;
+        if first
+            && modern(&cx)
+            && self.asks_users(&cx)
+            && let (Ok(answer), RigPart::Live(live)) = (&outcome, &self.0.rig)
+            && let Some(question) = elicit::instead(answer, &live.handle.snapshot())
+        {
+            return Ok(CallToolResponse::InputRequired(question));
+        }
         let mut result = self.result(spec.name, outcome, device.as_deref());
         if modern(&cx) {
             stamp(&mut result.meta);

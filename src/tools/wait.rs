@@ -161,6 +161,12 @@ async fn wait(
     }
 }
 
+/// Waits on for a command that was begun by an earlier call of the same client.
+pub(crate) async fn resumed(call: &Call, entry: &Entry) -> Outcome {
+    let patience = call.patience(call.live()?.handle.rig());
+    wait(call, entry, Some(patience), &CancellationToken::new(), &CancellationToken::new()).await
+}
+
 async fn patience_ends(patience: Option<Duration>) {
     match patience {
         Some(time) => tokio::time::sleep(time).await,
