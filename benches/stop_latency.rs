@@ -176,7 +176,7 @@ fn main() {
             let way = i % WAYS.len();
             handle.resume(&person, None).expect("room").wait().await.expect("released");
             call("clear_fault", json!({"device": "scope"})).await;
-            let x = if i / WAYS.len() % 2 == 0 { 5.0 } else { 72.0 };
+            let x = if (i / WAYS.len()).is_multiple_of(2) { 5.0 } else { 72.0 };
             let arguments = json!({"stage": "scope", "targets": {"x": x, "y": 30.0}, "unit": "mm", "wait_s": 0});
             call("move_to", arguments.clone()).await;
             tokio::time::sleep(Duration::from_millis(60)).await;

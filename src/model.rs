@@ -16,7 +16,7 @@ mod text;
 
 pub use approvals::{Allowance, Allowed, Approval, Ask, Digest, Kind};
 pub use outputs::{OutputKind, OutputStatus, OutputValue, SensorKind, SensorStatus, SensorValue, SetOutput};
-pub use text::{harmless, is_obeyed};
+pub use text::harmless;
 
 /// The name of a device, axis, job, or saved position: `[a-z0-9_-]`, at most 32 characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -189,6 +189,35 @@ pub struct Caller {
     pub client: String,
     /// Which way the order came in.
     pub way: Way,
+}
+
+/// Whether a terminal could obey this character, or show the text around it in another order than it has: what comes from
+/// outside is shown without it.
+pub fn is_unfit_to_show(c: char) -> bool {
+    let unseen = matches!(c, '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}');
+    c.is_control() || unseen || c == '\u{FEFF}'
+}
+
+/// Which call an order came from, for the audit log and for what is sent twice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Origin {
+    /// The client's number of the request.
+    pub call: String,
+    /// The tool.
+    pub tool: &'static str,
+    /// Its arguments, checked.
+    pub arguments: serde_json::Value,
+    /// The client's own name of the command, if it gave one.
+    pub command: Option<CommandId>,
+}
+
+/// The client's own name of a command, which makes sending it again harmless.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandId {
+    /// The `command_id` of the call.
+    pub id: String,
+    /// The hash of tool and arguments, in hexadecimal.
+    pub hash: String,
 }
 
 /// The way by which an order came in.
@@ -878,6 +907,10 @@ codes! {
     ApprovalExpired = "approval_expired",
     /// The approval doesn't count: it was for another command, or the state has changed since.
     ApprovalStale = "approval_stale",
+    /// The `command_id` was used for another command, or with other arguments.
+    CommandIdUsed = "command_id_used",
+    /// The program ended while this command was under way; nobody knows how far it came.
+    OutcomeUnknown = "outcome_unknown",
 }
 
 impl fmt::Display for Code {

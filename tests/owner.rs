@@ -461,6 +461,7 @@ fn a_stop_reaches_the_rig_while_nothing_else_answers() {
     let ownership = place.try_own().expect("a lock").expect("nobody has it");
     local::listen(&ownership, desk.face.clone()).expect("listening");
     runtime.block_on(desk.ok("move_to", json!({"stage": "scope", "targets": {"x": 5.0}, "unit": "mm", "wait_s": 0})));
+    runtime.block_on(desk::wait_until("it moves", || desk.handle.snapshot().stages[0].activity.is_motion()));
     let (held, release) = std::sync::mpsc::sync_channel::<()>(1);
     let held = std::sync::Mutex::new(held);
     let blocked = std::sync::Arc::new(std::sync::Barrier::new(2));

@@ -94,7 +94,7 @@ async fn x24_the_same_command_id_moves_once_and_is_told_the_first_outcome() {
     assert!((desk.lab.lock().truly("x") - 69.0).abs() < 0.05, "{}", desk.lab.lock().truly("x"));
     let other = json!({ "stage": "scope", "command_id": "step-1" });
     let (what, _) = desk.refused("home", other).await;
-    assert!(what.contains("was used for another command"), "{what}");
+    assert!(what.starts_with("[command_id_used]") && what.contains("was used for another command"), "{what}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Who may do what: the identity behind a call, and the policy that the server was started with.
 
-use crate::model::{Caller, Name, Way, is_obeyed};
+use crate::model::{Caller, Name, Way, is_unfit_to_show};
 
 /// What callers may do, decided when the server starts and by nobody later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +42,7 @@ pub struct Visitor {
 
 fn plain_text(name: &str, version: &str) -> String {
     let whole = format!("{name} {version}");
-    whole.trim().chars().map(|c| if is_obeyed(c) { '?' } else { c }).take(CLIENT_NAME).collect()
+    whole.trim().chars().map(|c| if is_unfit_to_show(c) { '?' } else { c }).take(CLIENT_NAME).collect()
 }
 
 #[cfg(test)]
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn a_clients_name_cannot_break_a_log_line() {
-        let caller = stdio_caller(Some(("evil\nclient\u{1b}[2J", "1")));
-        assert_eq!(caller.client, "evil?client?[2J 1");
+        let caller = stdio_caller(Some(("evil\nclient\u{1b}[2J\u{202e}", "1")));
+        assert_eq!(caller.client, "evil?client?[2J? 1");
         assert_eq!(stdio_caller(Some((&"x".repeat(500), ""))).client.len(), CLIENT_NAME);
         assert_eq!(stdio_caller(None).client, "unnamed client");
     }

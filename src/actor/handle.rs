@@ -12,7 +12,7 @@ use crate::config::Rig;
 use crate::interlocks::Rules;
 use crate::model::{
     Activity, Allowance, Allowed, Approval, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId,
-    JobState, JobStatus, Name, Report, RigError, Snapshot, StopBy, Time,
+    JobState, JobStatus, Name, Origin, Report, RigError, Snapshot, StopBy, Time,
 };
 use crate::plans::Plan;
 use crate::store::PersonStop;
@@ -115,8 +115,25 @@ impl RigHandle {
     /// `busy` when the queue is full, `shutting_down` when the rig thread is gone; nothing was begun. The
     /// ticket answers with the report, or the error that ended the plan.
     pub fn run(&self, caller: &Caller, plan: Box<dyn Plan>) -> Result<Ticket<Report>, RigError> {
+        self.begin(caller, None, plan)
+    }
+
+    /// The same for a call of a tool, which the audit log then names.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`].
+    pub fn run_call(&self, caller: &Caller, origin: Origin, plan: Box<dyn Plan>) -> Result<Ticket<Report>, RigError> {
+        self.begin(caller, Some(Box::new(origin)), plan)
+    }
+
+    fn begin(
+        &self,
+        caller: &Caller,
+        origin: Option<Box<Origin>>,
+        plan: Box<dyn Plan>,
+    ) -> Result<Ticket<Report>, RigError> {
         let job = JobId(self.shared.jobs.fetch_add(1, Ordering::Relaxed) + 1);
-        self.send(caller, Some(job), |reply| Command::Run { job, plan, reply })
+        self.send(caller, Some(job), |reply| Command::Run { job, plan, origin, reply })
     }
 
     /// Ends a job and stops what it moves; answered once that stands still.

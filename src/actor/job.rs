@@ -16,8 +16,8 @@ use super::stage::StageUnit;
 use crate::config::Rig;
 use crate::interlocks::{Leg, Panel, Permit};
 use crate::model::{
-    Activity, Approval, AxisReading, Caller, Code, Event, Frame, Home, JobId, Move, Moved, Name, OutputValue, Report,
-    RigError, SetOutput, Shot, Snapshot, Time,
+    Activity, Approval, AxisReading, Caller, Code, Event, Frame, Home, JobId, Move, Moved, Name, Origin, OutputValue,
+    Report, RigError, SetOutput, Shot, Snapshot, Time,
 };
 use crate::plans::{Next, Plan, Step};
 use crate::store::Written;
@@ -127,6 +127,13 @@ pub(super) struct Job {
     pub(super) doing: String,
     /// Its client is gone, and it goes on all the same.
     pub(super) orphan: bool,
+    /// The call that it came from.
+    pub(super) origin: Option<Box<Origin>>,
+    /// How many steps the interlocks have cleared.
+    pub(super) cleared: u32,
+    /// Where the axes that take part began, and where they were to go.
+    pub(super) began: Vec<AxisReading>,
+    pub(super) asked: Vec<AxisReading>,
     plan: Box<dyn Plan>,
     reply: Slot<Report>,
     pub(super) stand: Stand,
@@ -134,7 +141,6 @@ pub(super) struct Job {
     permit: Option<Permit>,
     intent: Option<(Time, Entry)>,
     pub(super) moved: Moved,
-    began: Vec<AxisReading>,
     frames: Vec<Arc<Frame>>,
     /// The light that was opened, and what it is put back to.
     lit: Option<(usize, OutputValue)>,
@@ -153,6 +159,7 @@ impl Job {
         id: JobId,
         plan: Box<dyn Plan>,
         caller: Caller,
+        origin: Option<Box<Origin>>,
         reply: Slot<Report>,
         intent: Entry,
         now: Time,
@@ -165,13 +172,16 @@ impl Job {
             started: now,
             doing: "starting".into(),
             orphan: false,
+            origin,
+            cleared: 0,
+            began: Vec::new(),
+            asked: Vec::new(),
             plan,
             reply,
             stand: Stand::Ask,
             permit: None,
             intent: Some((now, intent)),
             moved: Moved::No,
-            began: Vec::new(),
             frames: Vec::new(),
             lit: None,
             waits_for: None,
@@ -253,7 +263,7 @@ impl Job {
             moved: self.moved,
             stages: bench.stages.iter().map(|s| &s.status).filter(|s| mine(&s.stage)).cloned().collect(),
             outputs: bench.outputs.iter().map(|o| &o.status).filter(|o| mine(&o.output)).cloned().collect(),
-            began: std::mem::take(&mut self.began),
+            began: self.began.clone(),
             frames: std::mem::take(&mut self.frames),
             took: bench.now.since(self.started),
         }
@@ -403,6 +413,7 @@ impl Job {
                 }
                 let cleared = bench.panel.clear_set(&set, self.permit()?, &state)?;
                 bench.outputs[output].set(cleared, now)?;
+                self.cleared += 1;
                 self.wait(Stand::Output { output })
             }
         }
@@ -439,6 +450,10 @@ impl Job {
             Then::Move(m) => {
                 let rules = bench.panel.rules().clone();
                 let verdict = rules.judge_move(&m, &state, bench.now)?;
+                let goes = |r: &AxisReading| verdict.targets.iter().find(|(n, _)| *n == r.id.axis).map(|(_, to)| *to);
+                let readings = bench.stages[stage].readings();
+                let asked = readings.into_iter().filter_map(|r| Some(AxisReading { position: Some(goes(&r)?), ..r }));
+                self.asked = asked.collect();
                 if let Some(refused) = Option::<RigError>::from(&verdict) {
                     return Err(refused.on(&m.stage));
                 }
@@ -470,6 +485,7 @@ impl Job {
                 self.began = bench.stages[stage].readings();
                 let cleared = bench.panel.clear_home(&h, self.permit()?, &state, bench.now)?;
                 bench.stages[stage].home(cleared, bench.now)?;
+                self.cleared += 1;
                 self.wait(Stand::Home { stage })
             }
         }
@@ -503,6 +519,7 @@ impl Job {
             return self.next_leg(stage, rest, bench);
         }
         bench.stages[stage].go(cleared, bench.now)?;
+        self.cleared += 1;
         self.wait(Stand::Leg { stage, rest })
     }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 
 use crate::model::{
-    Allowance, Allowed, Approval, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Report,
-    RigError, Time,
+    Allowance, Allowed, Approval, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Origin,
+    Report, RigError, Time,
 };
 use crate::plans::Plan;
 use crate::units::Position;
@@ -25,7 +25,7 @@ pub(crate) struct Envelope {
 /// The orders. Each carries its own reply slot.
 pub(crate) enum Command {
     /// Run a plan; every motion and every shot is one.
-    Run { job: JobId, plan: Box<dyn Plan>, reply: Slot<Report> },
+    Run { job: JobId, plan: Box<dyn Plan>, origin: Option<Box<Origin>>, reply: Slot<Report> },
     /// End a job, stopping what it moves.
     Cancel { job: JobId, reply: Slot<()> },
     /// Change a camera's settings.

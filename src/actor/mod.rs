@@ -15,6 +15,7 @@ mod message;
 mod motion;
 mod output;
 mod person;
+mod record;
 mod sensor;
 mod stage;
 mod sync;

@@ -286,21 +286,14 @@ impl Worker {
             let mut job = self.jobs.remove(i);
             self.panel.revoke(id);
             for event in job.events.drain(..) {
-                let _ = self.journal.append(event);
+                self.tell_log(event);
             }
-            let (state, what, moved) = match &result {
-                Ok(report) => (JobState::Done(report.clone()), "done".to_owned(), report.moved),
-                Err(e) => (JobState::Failed(e.clone()), format!("[{}] {}", e.code, e.what), e.moved),
+            let state = match &result {
+                Ok(report) => JobState::Done(report.clone()),
+                Err(e) => JobState::Failed(e.clone()),
             };
-            let facts = [
-                ("job", id.to_string().into()),
-                ("moved", moved.to_string().into()),
-                ("took_ms", u64::try_from(now.since(job.started).as_millis()).unwrap_or(u64::MAX).into()),
-                ("positions", self.positions_of(&job.uses)),
-            ];
-            let caller = job.caller.id.to_string();
-            let device = job.uses.first().cloned();
-            self.event("outcome", device, Some(caller), format!("{}: {what}", job.title), facts.into());
+            let told = self.outcome(&job, &result, now);
+            self.tell_log(told);
             self.ended.push_back(Arc::new(JobStatus {
                 id,
                 title: job.title.clone(),
@@ -319,16 +312,6 @@ impl Worker {
             self.publish(now);
             job.answer(result);
         }
-    }
-
-    fn positions_of(&self, devices: &[Name]) -> serde_json::Value {
-        let axes = self.stages.iter().filter(|s| devices.contains(&s.status.stage)).flat_map(StageUnit::readings);
-        axes.map(|r| {
-            let value = r.position.map(|p| crate::units::rounded(p.to(r.unit)));
-            (format!("{}_{}", r.id, r.unit), value.map_or(serde_json::Value::Null, Into::into))
-        })
-        .collect::<serde_json::Map<_, _>>()
-        .into()
     }
 
     // ---- things that end later ----------------------------------------------------------------------------
@@ -442,18 +425,21 @@ impl Worker {
                 reply.answer(Err(super::lost::gone().moved(Moved::No)));
                 None
             }
-            Command::Run { job, plan, reply } => {
+            Command::Run { job, plan, origin, reply } => {
                 let uses = plan.uses();
                 let taken = uses.iter().any(|n| claimed.contains(n)) || self.is_setting(&uses);
                 claimed.extend(uses.iter().cloned());
                 if let Some(why) = self.kept_for_a_person(&uses) {
-                    self.drop_order(Envelope { deadline, caller, command: Command::Run { job, plan, reply } }, &why);
+                    self.drop_order(
+                        Envelope { deadline, caller, command: Command::Run { job, plan, origin, reply } },
+                        &why,
+                    );
                     return None;
                 }
                 if taken {
-                    return Some(Envelope { deadline, caller, command: Command::Run { job, plan, reply } });
+                    return Some(Envelope { deadline, caller, command: Command::Run { job, plan, origin, reply } });
                 }
-                self.run(job, plan, reply, caller, now);
+                self.run(job, plan, origin, reply, caller, now);
                 None
             }
             Command::Cancel { job, mut reply } => {
@@ -473,6 +459,8 @@ impl Worker {
                         j.end(why.clone(), bench);
                     }
                 });
+                let (by, facts) = (caller.id.to_string(), super::record::who(&caller, None));
+                self.event("cancel", None, Some(by), format!("{job} was cancelled."), facts);
                 self.cancelling.push(Cancelling { job, reply });
                 None
             }
@@ -485,7 +473,12 @@ impl Worker {
                         reply.answer(Err(RigError::new(Code::NotFound, format!("This rig has no camera {camera}."))))
                     }
                     Some(i) => match self.cameras[i].set(&change, now) {
-                        Ok(()) => self.settings.push(Setting { camera: i, reply }),
+                        Ok(()) => {
+                            let what = super::record::change_in_words(&change);
+                            let facts = super::record::who(&caller, None);
+                            self.event("settings", Some(camera), Some(caller.id.to_string()), what, facts);
+                            self.settings.push(Setting { camera: i, reply });
+                        }
                         Err(e) => reply.answer(Err(e)),
                     },
                 }
@@ -514,21 +507,14 @@ impl Worker {
         &mut self,
         job: JobId,
         plan: Box<dyn crate::plans::Plan>,
+        origin: Option<Box<crate::model::Origin>>,
         mut reply: Slot<crate::model::Report>,
         caller: crate::model::Caller,
         now: Time,
     ) {
-        let uses = plan.uses();
-        let facts = [("job", job.to_string().into()), ("client", caller.client.clone().into())];
-        let event = Event {
-            kind: "intent",
-            device: uses.first().cloned(),
-            caller: Some(caller.id.to_string()),
-            what: plan.title(),
-            facts: facts.into(),
-        };
+        let event = self.intent(job, &*plan, &caller, origin.as_deref());
         match self.journal.append(event) {
-            Some(intent) => self.jobs.push(Job::new(job, plan, caller, reply, intent, now)),
+            Some(intent) => self.jobs.push(Job::new(job, plan, caller, origin, reply, intent, now)),
             None => {
                 let why = self.journal.failing().map_or(String::new(), |w| format!(" {w}"));
                 let what = format!("The audit log takes no lines, and nothing moves without it.{why}");
@@ -574,9 +560,11 @@ impl Worker {
 
     pub(super) fn drop_order(&mut self, order: Envelope, why: &RigError) {
         match order.command {
-            Command::Run { mut reply, plan, .. } => {
+            Command::Run { mut reply, plan, origin, .. } => {
+                let mut facts = super::record::who(&order.caller, origin.as_deref());
+                facts.extend([("code", why.code.text().into()), ("moved", why.moved.to_string().into())]);
                 let caller = order.caller.id.to_string();
-                self.event("dropped", None, Some(caller), format!("{}: {}", plan.title(), why.what), BTreeMap::new());
+                self.event("dropped", None, Some(caller), format!("{}: {}", plan.title(), why.what), facts);
                 reply.answer(Err(why.clone()));
             }
             Command::Set { mut reply, .. } => reply.answer(Err(why.clone())),
@@ -599,8 +587,12 @@ impl Worker {
         what: String,
         facts: BTreeMap<&'static str, serde_json::Value>,
     ) {
+        self.tell_log(Event { kind, device, caller, what, facts });
+    }
+
+    fn tell_log(&mut self, event: Event) {
         // What can't be logged here is no reason to stop; the intent of the next motion is.
-        let _ = self.journal.append(Event { kind, device, caller, what, facts });
+        let _ = self.journal.append(event);
     }
 
     fn notes(&mut self) {

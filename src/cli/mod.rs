@@ -11,6 +11,7 @@ mod host;
 mod http;
 mod init;
 mod jog;
+mod log;
 mod logs;
 mod man;
 mod owners;
@@ -66,6 +67,7 @@ enum Command {
     Approve(approve::ApproveArgs),
     Allow(approve::AllowArgs),
     Call(call::CallArgs),
+    Log(log::LogArgs),
 }
 
 /// Parses the process's command line, runs the command, and returns the exit code: 0 when all went well, 1 when
@@ -94,6 +96,7 @@ pub fn run() -> ExitCode {
         Command::Approve(args) => approve::approve(args),
         Command::Allow(args) => approve::allow(args),
         Command::Call(args) => call::run(&args),
+        Command::Log(args) => log::run(&args),
     }
 }
 

@@ -23,8 +23,8 @@ use crate::gateway::awake;
 use crate::gateway::http;
 use crate::gateway::local::{self, About, Ownership, Place, Sessions};
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
-use crate::model::{Caller, Epoch, Name, RigError, StopBy, Way};
-use crate::store::{EventLog, PersonStop, SavedPositions, Store};
+use crate::model::{Caller, Epoch, Event, Name, RigError, StopBy, Way};
+use crate::store::{self, EventLog, PersonStop, SavedPositions, Store};
 use crate::tools::{Face, Live, Parts, RigPart, Visit};
 
 /// Serve one client on standard input and output (the default command).
@@ -409,6 +409,8 @@ fn face(rig: RigPart, options: &Options, ending: &Ending) -> Face {
 pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     let rig = Arc::new(rig);
     let events = Arc::new(EventLog::open(&store.data_dir().join("audit"))?);
+    // What the clearances of this run rest on; a log that can't be written refuses the first motion.
+    drop(events.append(started(&rig)));
     let (saved, notice) = SavedPositions::load(store.data_dir())?;
     if let Some(notice) = notice {
         tracing::warn!("{notice}");
@@ -423,6 +425,21 @@ pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     // A move waits for its line in the audit log: the rig thread hears of it at once.
     events.notify(handle.waker());
     Ok(Live { handle, store: Arc::new(store), events, saved: Arc::new(saved) })
+}
+
+/// The line with which a run of the program begins.
+fn started(rig: &Rig) -> Event {
+    let mut facts: BTreeMap<&'static str, serde_json::Value> =
+        [("version", env!("CARGO_PKG_VERSION").into()), ("pid", std::process::id().into())].into();
+    if let Some(file) = &rig.file {
+        facts.insert("rig_file", file.display().to_string().into());
+        if let Ok(bytes) = std::fs::read(file) {
+            facts.insert("rig_file_sha256", store::sha256(&bytes).into());
+        }
+    }
+    facts.insert("keep_outs", rig.keep_outs.iter().map(|k| k.name.as_str()).collect());
+    let what = format!("The program has opened the rig \"{}\".", rig.name);
+    Event { kind: "start", device: None, caller: None, what, facts }
 }
 
 /// Ends the rig thread; `true` when it saw all axes stand.

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Allowance, AxisId, CameraChange, Name, OutputKind, OutputValue, SensorKind, Trust};
+use crate::model::{
+    Allowance, AxisId, AxisStatus, CameraChange, Name, OutputKind, OutputValue, SensorKind, StageStatus, Trust,
+};
 use crate::units::{Distance, Percent, Position, Span, Speed, Unit};
 
 /// A whole rig. It can only be had from [`crate::config::load`], so it is always consistent.
@@ -465,5 +467,16 @@ impl Rig {
         let within = if bounds.is_empty() { String::new() } else { format!(" within {}", bounds.join(", ")) };
         let commands = if allowance.left == 1 { "command" } else { "commands" };
         format!("{}{on}{within}, {} {commands}", kinds.join(", "), allowance.left)
+    }
+
+    /// Where a stage stands, as a sentence.
+    pub fn stands(&self, status: &StageStatus) -> String {
+        let axis = |a: &AxisStatus| {
+            let id = AxisId { stage: status.stage.clone(), axis: a.axis.clone() };
+            let at = a.position.map_or_else(|| "at an unknown position".to_owned(), |p| self.show(&id, p));
+            format!("{} {at}", a.axis)
+        };
+        let axes: Vec<String> = status.axes.iter().map(axis).collect();
+        format!("It stands at {}.", axes.join(", "))
     }
 }

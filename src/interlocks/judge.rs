@@ -97,8 +97,11 @@ impl Rules {
             && *from != status.epoch
         {
             let what = format!(
-                "Stage {} has moved or changed since state_epoch {}; it is {} now.",
-                stage.id, from.0, status.epoch.0
+                "Stage {} has moved or changed since state_epoch {}; it is {} now. {}",
+                stage.id,
+                from.0,
+                status.epoch.0,
+                self.rig.stands(status)
             );
             return fail(Code::MovedOn, what);
         }

@@ -60,6 +60,11 @@ pub trait Plan: Send {
     /// The devices that are its own while it runs.
     fn uses(&self) -> Vec<Name>;
 
+    /// All steps to come, for the audit log; none for a plan that finds them as it goes.
+    fn steps(&self) -> Vec<Step> {
+        Vec::new()
+    }
+
     /// The next step; the last one, if any, has ended well.
     fn next(&mut self, rig: &Rig, state: &Snapshot) -> Next;
 }
@@ -128,6 +133,10 @@ impl Plan for Sequence {
 
     fn uses(&self) -> Vec<Name> {
         self.uses.clone()
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        self.steps.iter().cloned().collect()
     }
 
     fn next(&mut self, _: &Rig, _: &Snapshot) -> Next {

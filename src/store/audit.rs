@@ -1,5 +1,9 @@
 //! The audit log: a thread of its own that appends events as JSON lines, and the newest of them in memory.
 
+mod chain;
+mod commands;
+mod past;
+mod verify;
 mod writer;
 
 use std::collections::VecDeque;
@@ -16,7 +20,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::files;
-use crate::model::{Code, Event, RigError};
+use crate::model::{Code, Event, RigError, is_unfit_to_show};
+
+pub use chain::{Newest, hash as sha256};
+pub use commands::{PastCommand, PastOutcome};
+pub use verify::{Break, Verified, verify};
 
 /// Events that may wait for the thread. A burst of every device failing at once is a few dozen.
 const QUEUE: usize = 1024;
@@ -53,12 +61,13 @@ pub struct LoggedEvent {
 }
 
 impl LoggedEvent {
-    fn new(event: Event, at: Timestamp, seq: u64) -> LoggedEvent {
-        let own = |key: &str| matches!(key, "t" | "seq" | "kind" | "device" | "caller" | "what");
+    /// Its number is given when it is written.
+    fn new(event: Event, at: Timestamp) -> LoggedEvent {
+        let own = |key: &str| matches!(key, "t" | "seq" | "kind" | "device" | "caller" | "what" | "prev" | "sum");
         let name = |key: &str| if own(key) { format!("fact_{key}") } else { key.to_owned() };
         LoggedEvent {
-            t: at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
-            seq,
+            t: stamp(at),
+            seq: 0,
             kind: event.kind.to_owned(),
             device: event.device.map(|d| d.to_string()),
             caller: event.caller,
@@ -66,6 +75,24 @@ impl LoggedEvent {
             facts: event.facts.into_iter().map(|(key, value)| (name(key), value)).collect(),
         }
     }
+}
+
+fn stamp(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// Text that no terminal obeys: control characters, line separators and marks that turn the direction of text are
+/// escaped, as JSON may escape them.
+pub fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unfit_to_show(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Which events are wanted; what is `None` doesn't matter.
@@ -81,6 +108,19 @@ impl EventFilter {
     fn wants(&self, event: &LoggedEvent) -> bool {
         self.kind.as_ref().is_none_or(|k| *k == event.kind)
             && self.device.as_ref().is_none_or(|d| event.device.as_ref() == Some(d))
+    }
+}
+
+/// The newest events of the log in `dir`, the oldest first, at most 5,000 of the files' ends. Nothing is written, so that
+/// the log may belong to a running program.
+///
+/// # Errors
+/// [`Code::NotFound`] if there is no log; [`Code::StorageFailed`] if it can't be read.
+pub fn events_in(dir: &Path) -> Result<Vec<LoggedEvent>, RigError> {
+    match past::look_back(dir, RING, None) {
+        Ok(past) if past.last.is_some() => Ok(past.events.into()),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(files::failed(dir, "read", &e)),
+        _ => Err(RigError::new(Code::NotFound, format!("There is no audit log in {}.", dir.display()))),
     }
 }
 
@@ -138,6 +178,7 @@ pub struct EventLog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     ended: Mutex<Receiver<()>>,
+    earlier: Vec<PastCommand>,
 }
 
 impl std::fmt::Debug for EventLog {
@@ -157,14 +198,13 @@ impl EventLog {
 
     fn with_file_size(dir: &Path, file_bytes: u64) -> Result<EventLog, RigError> {
         let dir: PathBuf = files::folder(dir)?;
-        let earlier = writer::read_back(&dir, RING).map_err(|e| files::failed(&dir, "read", &e))?;
         let shared = Arc::new(Shared {
-            ring: Mutex::new(earlier),
+            ring: Mutex::default(),
             failing: Mutex::new(None),
             wake: Mutex::new(None),
             dead: AtomicBool::new(false),
         });
-        let mut writer = writer::Writer::open(dir, file_bytes, shared.clone())?;
+        let (mut writer, earlier) = writer::Writer::open(dir, file_bytes, shared.clone())?;
         let (sender, messages) = sync_channel(QUEUE);
         let (last, ended) = sync_channel(1);
         let thread = std::thread::Builder::new().name("audit".into()).spawn(move || {
@@ -173,7 +213,12 @@ impl EventLog {
             writer.run(&messages);
         });
         let thread = thread.map_err(|e| RigError::new(Code::Internal, format!("No thread for the audit log: {e}.")))?;
-        Ok(EventLog { sender: Some(sender), shared, thread: Some(thread), ended: Mutex::new(ended) })
+        Ok(EventLog { sender: Some(sender), shared, thread: Some(thread), ended: Mutex::new(ended), earlier })
+    }
+
+    /// The commands of earlier runs that had an id of their client's, the newest first; at most 512.
+    pub fn earlier_commands(&self) -> &[PastCommand] {
+        &self.earlier
     }
 
     /// Hands an event over; never waits. The receipt says when it is written: motion waits for that.
@@ -245,5 +290,7 @@ impl Drop for OnEnd {
     }
 }
 
+#[cfg(test)]
+mod chain_tests;
 #[cfg(test)]
 mod tests;

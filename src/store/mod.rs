@@ -5,7 +5,8 @@
 //! wait for the disk: they belong on a blocking thread, never on the rig thread.
 //!
 //! ```text
-//! <data>/audit/2026-11-30.jsonl                 one event a line (UTC)
+//! <data>/audit/2026-11-30.jsonl                 one event a line (UTC), each with the hash of the line before
+//! <data>/audit/newest.json                      the newest line that is on the disk, and its hash
 //! <data>/positions.json                         saved positions
 //! <data>/stopped.json                           a person's stop, while it stands
 //! <images>/2026-11-30/143501-0007-flake.png     what a model sees (local time, sequence, label)
@@ -26,7 +27,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use audit::{EventFilter, EventLog, LoggedEvent, Receipt, Written};
+pub use audit::{
+    Break, EventFilter, EventLog, LoggedEvent, Newest, PastCommand, PastOutcome, Receipt, Verified, Written, events_in,
+    harmless, sha256, verify,
+};
 pub use files::stamp;
 pub use images::{Picture, StoredImage};
 pub use person_stop::PersonStop;
@@ -88,11 +92,7 @@ impl Store {
     /// rig file that is still there: two rigs would share a person's stop and an audit log.
     pub fn open(rig: &Rig, data_dir: Option<&Path>) -> Result<Store, RigError> {
         let name = rig.name.as_str();
-        let data = match data_dir {
-            Some(dir) => dir.to_path_buf(),
-            None => default_data()?.join(name),
-        };
-        let data = files::folder(&data)?;
+        let data = files::folder(&Store::place(name, data_dir)?)?;
         // A folder that was chosen is the chooser's business.
         if let (Some(file), None) = (&rig.file, data_dir) {
             belongs(&data, name, file)?;
@@ -116,6 +116,17 @@ impl Store {
             counts: Mutex::new(HashMap::new()),
             recent: Mutex::new(Recent::new(RECENT_BYTES)),
         })
+    }
+
+    /// Where the data folder of the rig `name` is; nothing is made.
+    ///
+    /// # Errors
+    /// [`Code::StorageFailed`] if no home folder is known.
+    pub fn place(name: &str, data_dir: Option<&Path>) -> Result<PathBuf, RigError> {
+        match data_dir {
+            Some(dir) => Ok(dir.to_path_buf()),
+            None => Ok(default_data()?.join(name)),
+        }
     }
 
     /// The folder of everything but pictures, absolute.

@@ -88,7 +88,7 @@ fn paragraph(a: &Approval, now: Time) -> String {
 
 /// A person's words for the log, on one line.
 fn one_line(text: &str, most: usize) -> String {
-    text.chars().filter(|c| !crate::model::is_obeyed(*c)).take(most).collect::<String>().trim().to_owned()
+    text.chars().filter(|c| !crate::model::is_unfit_to_show(*c)).take(most).collect::<String>().trim().to_owned()
 }
 
 impl Face {

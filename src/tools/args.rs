@@ -22,7 +22,7 @@ use super::answer::ToolError;
 use super::schema::Schema;
 use super::words;
 use crate::config::{Rig, Stage};
-use crate::model::{Code, Name};
+use crate::model::{Code, Name, is_unfit_to_show};
 use crate::units::Unit;
 
 /// Numbers that shape the call and touch no hardware.
@@ -134,13 +134,17 @@ impl Args {
         self.number("wait_s").and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or(standard)
     }
 
-    /// What tells this command from others, for `command_id`: all arguments but those that don't change it.
-    pub(crate) fn fingerprint(&self) -> String {
-        let mut values = self.values.clone();
-        for name in ["command_id", "wait_s", "preview"] {
-            values.remove(name);
-        }
-        Value::Object(values).to_string()
+    /// What tells this command from others, for `command_id`: the hash of the tool and of all arguments but those that
+    /// don't change it. It doesn't depend on their order.
+    pub(crate) fn fingerprint(&self, tool: &str) -> String {
+        let kept = self.values.iter().filter(|(name, _)| !["command_id", "wait_s", "preview"].contains(&name.as_str()));
+        let sorted: std::collections::BTreeMap<&String, &Value> = kept.collect();
+        crate::store::sha256(format!("{tool} {}", serde_json::json!(sorted)).as_bytes())
+    }
+
+    /// All of them.
+    pub(crate) fn as_json(&self) -> Value {
+        Value::Object(self.values.clone())
     }
 }
 
@@ -327,7 +331,7 @@ fn shown(value: &Value) -> String {
 
 /// The text, bounded, without control characters.
 pub(crate) fn cut(text: &str) -> String {
-    let mut out: String = text.chars().take(EXCERPT).map(|c| if c.is_control() { '?' } else { c }).collect();
+    let mut out: String = text.chars().take(EXCERPT).map(|c| if is_unfit_to_show(c) { '?' } else { c }).collect();
     if text.chars().nth(EXCERPT).is_some() {
         out.push('…');
     }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::answer::{Outcome, ToolError};
 use crate::actor::Ticket;
 use crate::model::{Code, JobId, Report, RigError};
+use crate::store::PastCommand;
 
 /// How many finished commands are remembered.
 const REMEMBERED: usize = 128;
@@ -44,8 +45,8 @@ pub(crate) struct Key {
     pub(crate) client: String,
     /// The client's `command_id`.
     pub(crate) id: String,
-    /// The arguments.
-    pub(crate) print: String,
+    /// The hash of tool and arguments.
+    pub(crate) hash: String,
 }
 
 impl Entry {
@@ -79,18 +80,36 @@ pub(crate) enum Begun {
     },
     /// One that was begun before under the same `command_id`.
     Known(Entry),
+    /// One that an earlier run of the program had begun.
+    Earlier(PastCommand),
 }
 
-/// The commands of this run of the program.
+/// The commands of this run of the program, and what is known of those of earlier runs.
 #[derive(Default)]
-pub(crate) struct Book(Mutex<VecDeque<Entry>>);
+pub(crate) struct Book {
+    entries: Mutex<VecDeque<Entry>>,
+    /// The newest first.
+    earlier: Vec<PastCommand>,
+}
+
+/// A `command_id` that is used again for something else.
+fn used(id: &str, by: &str) -> ToolError {
+    let id = super::args::cut(id);
+    let what = format!("command_id {id:?} was used for another command ({by}); a new command needs a new one.");
+    ToolError::new(Code::CommandIdUsed, what)
+}
 
 impl Book {
+    /// A book that knows the commands of earlier runs, the newest first.
+    pub(crate) fn after(earlier: &[PastCommand]) -> Book {
+        Book { entries: Mutex::default(), earlier: earlier.to_vec() }
+    }
+
     /// Begins a command, unless its `command_id` was used before. `start` hands it to the rig; it must not
     /// wait, because the book is locked meanwhile, so that the same id sent twice at once begins once.
     ///
     /// # Errors
-    /// `invalid_argument` when the id was used for something else; what `start` said otherwise, and the id
+    /// `command_id_used` when the id was used for something else; what `start` said otherwise, and the id
     /// is free again.
     pub(crate) fn begin(
         &self,
@@ -99,7 +118,7 @@ impl Book {
         key: Option<Key>,
         start: impl FnOnce() -> Result<Ticket<Report>, RigError>,
     ) -> Result<Begun, ToolError> {
-        let mut entries = self.0.lock();
+        let mut entries = self.entries.lock();
         if let Some(key) = &key {
             let same_id = |k: &Key| k.id == key.id && k.client == key.client;
             let known = entries.iter().find(|e| e.key.as_ref().is_some_and(same_id));
@@ -107,13 +126,14 @@ impl Book {
                 return if entry.tool == tool && entry.key.as_ref() == Some(key) {
                     Ok(Begun::Known(entry.clone()))
                 } else {
-                    let what = format!(
-                        "command_id {:?} was used for another command ({} of {}); a new command needs a new one.",
-                        super::args::cut(&key.id),
-                        entry.tool,
-                        entry.job
-                    );
-                    Err(ToolError::new(Code::InvalidArgument, what))
+                    Err(used(&key.id, &format!("{} of {}", entry.tool, entry.job)))
+                };
+            }
+            if let Some(past) = self.earlier.iter().find(|p| p.id == key.id && p.client == key.client) {
+                return if past.tool == tool && past.hash == key.hash {
+                    Ok(Begun::Earlier(past.clone()))
+                } else {
+                    Err(used(&key.id, &format!("{} at {}, before the server was started anew", past.tool, past.t)))
                 };
             }
         }
@@ -130,12 +150,12 @@ impl Book {
 
     /// The jobs of all commands that are remembered.
     pub(crate) fn jobs(&self) -> Vec<JobId> {
-        self.0.lock().iter().map(|e| e.job).collect()
+        self.entries.lock().iter().map(|e| e.job).collect()
     }
 
     /// The command of that job.
     pub(crate) fn find(&self, job: JobId) -> Option<Entry> {
-        self.0.lock().iter().find(|e| e.job == job).cloned()
+        self.entries.lock().iter().find(|e| e.job == job).cloned()
     }
 }
 
@@ -195,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_was_given_an_id_is_remembered_longer_and_not_for_ever() {
-        let key = |n: u64| Key { client: "test".into(), id: format!("c{n}"), print: String::new() };
+        let key = |n: u64| Key { client: "test".into(), id: format!("c{n}"), hash: String::new() };
         let keyed = |n: u64| Entry { key: Some(key(n)), ..entry(n, false) };
         let mut entries: VecDeque<Entry> =
             (1..=1000).map(|n| if n % 2 == 0 { keyed(n) } else { entry(n, false) }).collect();
@@ -206,6 +226,29 @@ mod tests {
         entries.extend((1001..=1100).map(keyed));
         prune(&mut entries);
         assert_eq!(entries.iter().filter(|e| e.key.is_some()).count(), WITH_ID);
+    }
+
+    #[test]
+    fn a_command_of_an_earlier_run_is_never_begun_again() {
+        let past = |id: &str| PastCommand {
+            client: "c".into(),
+            id: id.into(),
+            hash: "h".into(),
+            tool: "move_by".into(),
+            t: "2026-11-30T12:00:00.000Z".into(),
+            outcome: None,
+        };
+        let book = Book::after(&[past("a")]);
+        let key =
+            |client: &str, id: &str, hash: &str| Some(Key { client: client.into(), id: id.into(), hash: hash.into() });
+        let begin = |tool, key| book.begin(tool, None, key, || Err(RigError::new(Code::Busy, "it was begun")));
+        assert!(matches!(begin("move_by", key("c", "a", "h")), Ok(Begun::Earlier(found)) if found == past("a")));
+        let code = |begun: Result<Begun, ToolError>| begun.err().map(|e| e.error.code);
+        assert_eq!(code(begin("move_by", key("c", "a", "other"))), Some(Code::CommandIdUsed));
+        assert_eq!(code(begin("move_to", key("c", "a", "h"))), Some(Code::CommandIdUsed));
+        for new in [key("d", "a", "h"), key("c", "b", "h"), None] {
+            assert_eq!(code(begin("move_by", new)), Some(Code::Busy), "another client, another id or none");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! One call: what its handler may use, and what all calls share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rmcp::model::CallToolResult;
@@ -13,6 +14,7 @@ use super::args::Args;
 use super::book::Book;
 use super::eaa::Buffers;
 use super::presence::Present;
+use super::record::Record;
 use super::recovery::{self, Instead, Situation};
 use super::registry::{Built, Spec};
 use super::seats::{Seat, Seats};
@@ -72,6 +74,8 @@ pub(crate) struct Core {
     pub(crate) buffers: Arc<Buffers>,
     /// How often each tool answered which code.
     pub(crate) tally: Arc<Tally>,
+    /// What is told to the audit log.
+    pub(crate) record: Arc<Record>,
     /// Who is served, this one included.
     pub(crate) seats: Seats,
     /// Whose view this is.
@@ -210,6 +214,8 @@ pub(crate) struct Call {
     pub(crate) beat: Option<Beat>,
     /// Who can be asked for approvals: the client's user, where the rig file lets that count.
     pub(crate) user: Option<rmcp::Peer<rmcp::RoleServer>>,
+    /// Whether it has become a job, which the rig thread records.
+    pub(crate) begun: Arc<AtomicBool>,
     /// Its place among the calls of its client, where these come one after the other.
     pub(crate) turn: Option<Turn>,
 }

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -17,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Outcome, ToolError};
 use super::args::{Args, cut};
+use super::book::Book;
 use super::call::{Beat, Call, Core, RigPart};
 use super::presence::{self, Present};
+use super::record::Named;
 use super::registry::{self, Need, Spec};
 use super::seats::{Seated, Seats, Visit};
 use super::turns::Turn;
@@ -70,6 +73,9 @@ impl Face {
             }
             RigPart::Bad { .. } | RigPart::Closed { .. } => None,
         };
+        // What was begun before a restart is not begun again.
+        let book =
+            parts.rig.live().map_or_else(|_| Book::default(), |live| Book::after(live.events.earlier_commands()));
         Face(Arc::new(Core {
             tools: Arc::new(registry::build(rig.as_deref())),
             rig: parts.rig,
@@ -77,9 +83,10 @@ impl Face {
             request_timeout: parts.request_timeout,
             shutting_down: parts.shutting_down,
             present,
-            book: Arc::default(),
+            book: Arc::new(book),
             buffers: Arc::default(),
             tally: Arc::default(),
+            record: Arc::default(),
             seats: Seats::default(),
             seat: Arc::default(),
         }))
@@ -105,6 +112,7 @@ impl Face {
             book: core.book.clone(),
             buffers,
             tally: core.tally.clone(),
+            record: core.record.clone(),
             seats: core.seats.clone(),
             seat: seat.seat().clone(),
         }));
@@ -134,6 +142,7 @@ impl Face {
         spec: &'static Spec,
         request: CallToolRequestParams,
         cx: &RequestContext<RoleServer>,
+        begun: Arc<AtomicBool>,
     ) -> Outcome {
         let core = &self.0;
         self.permitted(spec)?;
@@ -159,6 +168,7 @@ impl Face {
             gone: cx.ct.clone(),
             beat,
             user,
+            begun,
             turn: self.turn(spec, cx).await?,
         };
         match state {
@@ -313,7 +323,19 @@ impl ServerHandler for Face {
         let device = ["stage", "device", "camera"].into_iter().find_map(named);
         let device = device.filter(|d| self.0.rig().is_some_and(|r| r.stage(d).is_some() || r.camera(d).is_some()));
         let first = request.request_state.is_none() && !spec.hints.read_only;
-        let outcome = fence(spec.name, self.outcome(spec, request, &cx)).await;
+        let arguments = (!spec.hints.read_only).then(|| request.arguments.clone()).flatten();
+        let (begun, caller) = (Arc::new(AtomicBool::new(false)), self.caller(&cx));
+        let named = Named { caller: &caller, call: cx.id.to_string(), tool: spec.name, arguments: arguments.as_ref() };
+        if let (RigPart::Live(live), "stop") = (&self.0.rig, spec.name) {
+            self.0.record.stop(live, &named);
+        }
+        let outcome = fence(spec.name, self.outcome(spec, request, &cx, begun.clone())).await;
+        if let (Err(error), RigPart::Live(live)) = (&outcome, &self.0.rig)
+            && !spec.hints.read_only
+            && !begun.load(Ordering::Relaxed)
+        {
+            self.0.record.refused(live, &named, error);
+        }
         if first
             && modern(&cx)
             && self.asks_users(&cx)

@@ -35,6 +35,7 @@ mod picture;
 mod presence;
 mod progress;
 mod readiness;
+mod record;
 mod recovery;
 mod region;
 mod registry;

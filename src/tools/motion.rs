@@ -327,11 +327,15 @@ pub(crate) async fn move_by(call: Call) -> Outcome {
 /// Refuses at once what the queue could only refuse later: a stage's numbers grow, so that one which has passed
 /// doesn't come back. A `command_id` may be known already, and is left to the book and to the queue.
 fn not_passed(call: &Call, stage: &Name, from: Epoch) -> Result<(), ToolError> {
-    let now = call.epoch(stage.as_str());
-    match now.filter(|now| from < *now && call.args.text("command_id").is_none()) {
+    let live = call.live()?;
+    let state = live.handle.snapshot();
+    let status = state.stage(stage.as_str());
+    match status.filter(|s| from < s.epoch && call.args.text("command_id").is_none()) {
         None => Ok(()),
-        Some(now) => {
-            let what = format!("Stage {stage} has moved or changed since state_epoch {}; it is {} now.", from.0, now.0);
+        Some(status) => {
+            let (now, stands) = (status.epoch.0, live.handle.rig().stands(status));
+            let what =
+                format!("Stage {stage} has moved or changed since state_epoch {}; it is {now} now. {stands}", from.0);
             Err(RigError::new(Code::MovedOn, what).on(stage).into())
         }
     }

@@ -156,6 +156,14 @@ pub(crate) fn recovery(code: Code) -> Recovery {
             &[("get_state", "call get_state {}, decide anew, and call {tool} again; a person will be asked again")],
             "ask the person at the rig",
         ),
+        Code::CommandIdUsed => (&[("", "call {tool} with a command_id of its own, if this is another command")], ""),
+        Code::OutcomeUnknown => (
+            &[(
+                "get_state",
+                "call get_state {} to see where everything stands, and decide anew, with a new command_id",
+            )],
+            "ask the person at the rig where everything stands, and decide anew, with a new command_id",
+        ),
     };
     Recovery { steps, person }
 }

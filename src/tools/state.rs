@@ -16,7 +16,7 @@ use crate::model::{
     CameraStatus, Fault, JobState, JobStatus, LinkStatus, OutputStatus, Remedy, SensorStatus, Snapshot, StageStatus,
     Time, Way,
 };
-use crate::store::EventFilter;
+use crate::store::{EventFilter, harmless};
 
 /// The most bytes of a state report: it is read often.
 const STATE_BYTES: usize = 2048;
@@ -425,7 +425,7 @@ pub(crate) async fn list_events(call: Call) -> Outcome {
         .iter()
         .map(|e| {
             let device = e.device.as_deref().map_or(String::new(), |d| format!(" {d}"));
-            format!("{} {}{device}: {}", e.t, e.kind, e.what)
+            harmless(&format!("{} {}{device}: {}", e.t, e.kind, e.what))
         })
         .collect();
     let text = match (rows.len(), &filter.kind) {

@@ -2,6 +2,7 @@
 //! caller goes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{Answer, Outcome, ToolError};
 use super::book::{Begun, Entry, Key};
 use super::call::Call;
-use super::progress;
-use super::{approvals, elicit};
+use super::{approvals, elicit, progress, words};
 use crate::actor::{RigHandle, Ticket};
-use crate::model::{Approval, Code, JobId, JobState, Moved, Name, Report, RigError, Snapshot, Time};
+use crate::model::{Approval, Code, CommandId, JobId, JobState, Moved, Name, Origin, Report, RigError, Snapshot, Time};
 use crate::plans::Plan;
+use crate::store::PastCommand;
 
 /// Signs of life come this often.
 const BEAT: Duration = Duration::from_secs(10);
@@ -45,14 +46,15 @@ pub(crate) async fn run(
     render: Render,
 ) -> Outcome {
     let handle = &call.live()?.handle;
-    let key = call.args.text("command_id").map(|id| Key {
-        client: call.caller.client.clone(),
-        id: id.to_owned(),
-        print: call.args.fingerprint(),
-    });
-    let begun = call.core.book.begin(call.tool, stage, key, || handle.run(&call.caller, plan))?;
+    let command = call.args.text("command_id");
+    let command = command.map(|id| CommandId { id: id.to_owned(), hash: call.args.fingerprint(call.tool) });
+    let key = command.clone().map(|c| Key { client: call.caller.client.clone(), id: c.id, hash: c.hash });
+    let origin = Origin { call: call.id.clone(), tool: call.tool, arguments: call.args.as_json(), command };
+    let begun = call.core.book.begin(call.tool, stage, key, || handle.run_call(&call.caller, origin, plan))?;
     call.admitted();
+    call.begun.store(true, Ordering::Relaxed);
     match begun {
+        Begun::Earlier(past) => before_this_run(call, stage, &past),
         Begun::Known(entry) => {
             repeated(wait(call, &entry, patience, &CancellationToken::new(), &CancellationToken::new()).await)
         }
@@ -308,6 +310,35 @@ fn repeated(outcome: Outcome) -> Outcome {
             Err(error.with("repeated", true))
         }
     }
+}
+
+/// The outcome of a command that an earlier run of the program had begun: nothing is done again.
+fn before_this_run(call: &Call, stage: Option<&Name>, past: &PastCommand) -> Outcome {
+    let Some(outcome) = &past.outcome else {
+        let what = format!(
+            "{} with this command_id was begun at {}, and the program ended before it was over: nobody knows how far it \
+             came. It is not done again.",
+            past.tool, past.t
+        );
+        let error = RigError::new(Code::OutcomeUnknown, what).moved(Moved::Unknown);
+        let error = if let Some(stage) = stage { error.on(stage) } else { error };
+        return Err(ToolError::from(error).with("repeated", true));
+    };
+    let moved = [Moved::No, Moved::Yes].into_iter().find(|m| m.to_string() == outcome.moved).unwrap_or(Moved::Unknown);
+    let before = "(This command_id was sent before the server was started anew: this is how it ended then, nothing was \
+                  done again.)";
+    if let Some(code) = &outcome.code {
+        let code = Code::ALL.iter().copied().find(|c| c.text() == code).unwrap_or(Code::Internal);
+        let error = RigError::new(code, format!("{} {before}", words::sentence(&outcome.what))).moved(moved);
+        return Err(ToolError::from(error).with("repeated", true));
+    }
+    let epoch = stage.and_then(|n| call.epoch(n.as_str()));
+    Ok(Answer::ok(format!("{} {before}", words::sentence(&outcome.what)))
+        .with("repeated", true)
+        .with("positions_then", outcome.positions.clone())
+        .moved(moved)
+        .epoch(epoch)
+        .next("get_state", "get_state {} tells where everything stands now"))
 }
 
 /// Waits for an order that is no job.

@@ -28,7 +28,9 @@ fn has_flag(command: &Command, flag: &str) -> bool {
     let name = flag.trim_start_matches("--");
     let known =
         |a: &clap::Arg| a.get_long() == Some(name) || a.get_all_aliases().is_some_and(|all| all.contains(&name));
-    name == "help" || name == "version" || command.get_arguments().any(known)
+    // `steadyhand log verify` is a command of the command `log`.
+    let beneath = || command.get_name() != "steadyhand" && command.get_subcommands().any(|c| has_flag(c, flag));
+    name == "help" || name == "version" || command.get_arguments().any(known) || beneath()
 }
 
 /// The flags among words, without values and punctuation.

@@ -12,11 +12,18 @@ fn event(kind: &'static str, what: &str) -> Event {
     Event { kind, device: Some(Name::new("sample")), caller: None, what: what.into(), facts: BTreeMap::new() }
 }
 
+/// The log's files, the oldest first.
+fn log_files(dir: &Path) -> Vec<PathBuf> {
+    past::log_files(dir).unwrap().iter().map(|(day, part)| dir.join(past::file_name(day, *part))).collect()
+}
+
+fn only_file(dir: &Path) -> PathBuf {
+    let [file] = &log_files(dir)[..] else { panic!("not one file") };
+    file.clone()
+}
+
 fn lines(dir: &Path) -> Vec<Value> {
-    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
-    // Part 0 has the shortest name.
-    files.sort_by_key(|f| (f.as_os_str().len(), f.clone()));
-    let texts = files.iter().map(|f| std::fs::read_to_string(f).unwrap()).collect::<Vec<_>>();
+    let texts = log_files(dir).iter().map(|f| std::fs::read_to_string(f).unwrap()).collect::<Vec<_>>();
     texts.iter().flat_map(|t| t.lines()).filter(|l| !l.is_empty()).map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
@@ -43,7 +50,7 @@ fn a_receipt_says_written_when_the_line_is_in_the_file() {
     assert_eq!((&line["caller"], &line["target_mm"]), (&json!("stdio-1"), &json!(12.5)));
     let t = line["t"].as_str().unwrap();
     assert!(t.len() == 24 && t.ends_with('Z') && t.parse::<Timestamp>().is_ok(), "{t}");
-    let text = std::fs::read_to_string(std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path()).unwrap();
+    let text = std::fs::read_to_string(only_file(dir.path())).unwrap();
     assert!(text.starts_with("{\"t\":\"") && text.ends_with("}\n"), "{text}");
 }
 
@@ -83,15 +90,17 @@ fn events_of_earlier_runs_are_listed_newest_first() {
 fn a_line_that_a_crash_cut_off_spoils_no_other() {
     let dir = tempfile::tempdir().unwrap();
     EventLog::open(dir.path()).unwrap().append(event("stop", "whole")).unwrap();
-    let file = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    let file = only_file(dir.path());
     let text = std::fs::read_to_string(&file).unwrap() + "{\"t\":\"2026-11-30T1";
     std::fs::write(&file, text).unwrap();
     let log = EventLog::open(dir.path()).unwrap();
     log.append(event("stop", "after")).unwrap();
     assert!(log.flush(SOON));
-    assert_eq!(whats(&log, 9), ["after", "whole"]);
+    let [after, torn, whole] = &whats(&log, 9)[..] else { panic!("three") };
+    assert_eq!((after.as_str(), whole.as_str()), ("after", "whole"));
+    assert!(torn.contains("was cut off"), "{torn}");
     let text = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(text.lines().filter(|l| serde_json::from_str::<LoggedEvent>(l).is_ok()).count(), 2);
+    assert_eq!(text.lines().filter(|l| serde_json::from_str::<LoggedEvent>(l).is_ok()).count(), 3);
 }
 
 #[test]
@@ -103,7 +112,7 @@ fn nothing_a_device_says_reaches_a_terminal_as_a_command() {
     let log = EventLog::open(dir.path()).unwrap();
     log.append(Event { facts, ..event("fault", nasty) }).unwrap();
     drop(log);
-    let file = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    let file = only_file(dir.path());
     let text = std::fs::read_to_string(file).unwrap();
     let body = text.strip_suffix('\n').unwrap();
     assert!(!body.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{202e}')), "{body:?}");
@@ -122,7 +131,7 @@ fn a_file_that_is_full_is_followed_by_another() {
         }
         assert_eq!(whats(&log, 1)[0].split(' ').nth(1), Some("39"));
     }
-    let files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap()).collect();
+    let files = log_files(dir.path());
     assert!(files.len() >= 4, "{}", files.len());
     assert!(files.iter().all(|f| f.metadata().unwrap().len() <= 2_000));
     let log = EventLog::open(dir.path()).unwrap();
