@@ -10,9 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Position, Unit};
 
+mod approvals;
 mod outputs;
+mod text;
 
+pub use approvals::{Allowance, Allowed, Approval, Ask, Digest, Kind};
 pub use outputs::{OutputKind, OutputStatus, OutputValue, SensorKind, SensorStatus, SensorValue, SetOutput};
+pub use text::harmless;
 
 /// The name of a device, axis, job, or saved position: `[a-z0-9_-]`, at most 32 characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -636,9 +640,16 @@ pub struct Snapshot {
     /// What is to be known of a person's stop while one stands, as a clause: since when, or that its record can't be
     /// read or written.
     pub person_stop: Option<Arc<str>>,
+    /// What a person has allowed beforehand, while it lasts.
+    pub allowance: Option<Arc<Allowance>>,
 }
 
 impl Snapshot {
+    /// What waits for a person's approval, the oldest first.
+    pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
+        self.jobs.iter().filter_map(|j| j.approval.as_ref())
+    }
+
     /// Whether one of these devices is without its port, because a person has lent it.
     pub fn is_lent(&self, devices: &[Name]) -> bool {
         let lent = |name: &Name, fault: Option<&Fault>| {
@@ -705,6 +716,8 @@ pub struct JobStatus {
     pub orphan: bool,
     /// What a person is to do and to confirm before it goes on.
     pub waits_for: Option<String>,
+    /// What a person is to approve before it goes on.
+    pub approval: Option<Arc<Approval>>,
 }
 
 /// How a job stands.
@@ -890,6 +903,12 @@ codes! {
     Internal = "internal",
     /// A person has lent the device's port to another program.
     Released = "released",
+    /// A person was asked to approve it, and said no.
+    ApprovalDenied = "approval_denied",
+    /// A person was asked to approve it, and nobody answered in time.
+    ApprovalExpired = "approval_expired",
+    /// The approval doesn't count: it was for another command, or the state has changed since.
+    ApprovalStale = "approval_stale",
     /// The `command_id` was used for another command, or with other arguments.
     CommandIdUsed = "command_id_used",
     /// The program ended while this command was under way; nobody knows how far it came.

@@ -295,6 +295,12 @@ impl Drop for Terminal {
 fn a_person_jogs_the_stage_and_gets_the_terminal_back() {
     let desk = Desk::new();
     desk.init(&[]);
+    // Homing that a person approves is approved by who presses the key.
+    let file = desk.folder().join("rig.toml");
+    let rig = fs::read_to_string(&file).expect("written");
+    let asking = rig.replacen("home = { ", "home = { ask = \"operator\", ", 1);
+    assert_ne!(asking, rig);
+    fs::write(&file, asking).expect("written");
     let refused = desk.run(&["jog"]);
     assert!(!refused.status.success(), "without a terminal it refuses");
 

@@ -559,3 +559,50 @@ mod moving {
         lab.stands("a client that goes while its answer comes");
     }
 }
+
+#[test]
+#[cfg(unix)]
+fn what_a_client_over_http_asks_for_waits_for_somebody_at_the_rig_and_no_request_says_yes() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = process::bench(folder.path());
+    let file = folder.path().join("rig.toml");
+    let rig = fs::read_to_string(&file).expect("the rig");
+    let rig = rig.replace("timeout_s = 60 }", "timeout_s = 60, ask = \"operator\" }");
+    fs::write(&file, rig + "\n[approvals]\napprove_by = [\"elicitation\"]\n").expect("written");
+    let server = Server::start(folder.path());
+    let until = Instant::now() + Duration::from_secs(30);
+    while server.call("get_state", &json!({}))["stages"][0]["activity"] != "idle" {
+        assert!(Instant::now() < until, "it never came");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // Each request has a connection of its own here, which is gone after the answer: so is whoever asked.
+    let asked = server.call("home", &json!({}));
+    assert_eq!(asked["status"], "waiting_for_person", "{asked}");
+    let id = asked["approval_id"].as_str().expect("an id");
+    let yes = json!({"want": "approve", "id": id, "yes": true, "by": "me"});
+    for line in ["POST /approve", "POST /allow", &format!("POST /approve/{id}"), "POST /control"] {
+        let answer = server.ask(line, JSON, &yes.to_string());
+        assert!(answer.status == 404 || answer.status == 405, "{line}: {}", answer.status);
+    }
+    let accept = json!({"action": "accept", "content": {"approve": true}});
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 0, "result": accept}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "approve", "params": yes}),
+        json!({"jsonrpc": "2.0", "method": "notifications/elicitation/response", "params": accept}),
+    ] {
+        server.post(&message);
+    }
+    let (head, mut retry) = modern("tools/call", Some("home"), json!({"name": "home", "arguments": {}}));
+    retry["params"]["inputResponses"] = json!({ id: accept });
+    retry["params"]["requestState"] = json!(id);
+    let answer = server.ask("POST /mcp", &head, &retry.to_string());
+    assert!(answer.body.contains("[busy]"), "{}", answer.body);
+    let (before, job) = (process::x(&bench), json!({"job_id": asked["job_id"]}));
+    assert_eq!(server.call("get_job", &job)["status"], "waiting_for_person");
+    assert_eq!(process::x(&bench), before);
+
+    let said = steadyhand(folder.path()).args(["approve", id, "--yes"]).output().expect("run");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let done = server.call("get_job", &json!({"job_id": asked["job_id"], "wait_s": 25}));
+    assert_eq!(done["status"], "ok", "{done}");
+}

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::message::{Command, Envelope, PersonOrder, Slot, Ticket, reply};
+use super::message::{Command, Decision, Envelope, PersonOrder, Slot, Ticket, reply};
 use super::sync::{NotSent, Outbox, Shared, Wake};
 use crate::config::Rig;
 use crate::interlocks::Rules;
 use crate::model::{
-    Activity, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, JobState, JobStatus, Name,
-    Origin, Report, RigError, Snapshot, StopBy, Time,
+    Activity, Allowance, Allowed, Approval, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId,
+    JobState, JobStatus, Name, Origin, Report, RigError, Snapshot, StopBy, Time,
 };
 use crate::plans::Plan;
 use crate::store::{PersonStop, Standstills};
@@ -176,6 +176,43 @@ impl RigHandle {
     pub fn confirm(&self, caller: &Caller, job: JobId, done: bool, by: &str) -> Result<Ticket<()>, RigError> {
         let by = by.to_owned();
         self.send(caller, None, |reply| Command::Person(PersonOrder::Confirm { job, done, by, reply }))
+    }
+
+    /// Says yes or no to what a job waits for, by the approval's name. On a yes the job goes on after it was judged
+    /// again, on a no it ends with `approval_denied`. Which wait, the snapshot tells:
+    /// [`crate::model::Snapshot::approvals`].
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, `not_found` when nothing
+    /// of that name waits, `storage_failed` when the decision can't be put on record.
+    pub fn decide(
+        &self,
+        caller: &Caller,
+        approval: &Name,
+        decision: Decision,
+    ) -> Result<Ticket<Arc<Approval>>, RigError> {
+        let approval = approval.clone();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::Decide { approval, decision, reply }))
+    }
+
+    /// Allows beforehand what an unattended run needs; `by` is the person's name. It replaces what was allowed before,
+    /// and ends at any stop, at a fault, when its time or its commands are used up, and with the program.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person, `invalid_argument` for
+    /// what this rig doesn't have, `stopped` while a stop stands, `storage_failed` when it can't be put on record.
+    pub fn allow(&self, caller: &Caller, allowed: Allowed, by: &str) -> Result<Ticket<Allowance>, RigError> {
+        let by = by.to_owned();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::Allow { allowed, by, reply }))
+    }
+
+    /// Ends what was allowed beforehand. Answered with what ran, if something did.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`]; the ticket answers `not_permitted` when `caller` is no person.
+    pub fn end_allowance(&self, caller: &Caller, by: &str) -> Result<Ticket<Option<Allowance>>, RigError> {
+        let by = by.to_owned();
+        self.send(caller, None, |reply| Command::Person(PersonOrder::EndAllowance { by, reply }))
     }
 
     /// Stops one stage, or all, past every queue. A stop of all makes the outputs safe, too, whose `on_stop` says

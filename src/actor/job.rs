@@ -7,16 +7,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::approval::Asked;
 use super::camera::CameraUnit;
 use super::journal::Entry;
 use super::message::{Slot, Waiting};
 use super::output::OutputUnit;
 use super::stage::StageUnit;
 use crate::config::Rig;
-use crate::interlocks::{Leg, Panel};
+use crate::interlocks::{Leg, Panel, Permit};
 use crate::model::{
-    Activity, AxisReading, Caller, Code, Frame, Home, JobId, Move, Moved, Name, Origin, OutputValue, Report, RigError,
-    SetOutput, Shot, Snapshot, Time,
+    Activity, Approval, AxisReading, Caller, Code, Event, Frame, Home, JobId, Move, Moved, Name, Origin, OutputValue,
+    Report, RigError, SetOutput, Shot, Snapshot, Time,
 };
 use crate::plans::{Next, Plan, Step};
 use crate::store::Written;
@@ -61,7 +62,7 @@ impl Bench<'_> {
     }
 
     /// The state of this moment, for judging.
-    fn state(&self) -> Snapshot {
+    pub(super) fn state(&self) -> Snapshot {
         Snapshot {
             at: self.now,
             stages: self.stages.iter().map(|s| s.status.clone()).collect(),
@@ -77,9 +78,11 @@ impl Bench<'_> {
 }
 
 /// Where a step stands.
-enum Stand {
+pub(super) enum Stand {
     /// The plan is asked next.
     Ask,
+    /// A person is asked first.
+    Asked(Box<Asked>),
     /// A reading is awaited that was asked for at `since`, to judge this on.
     Fresh { since: Time, then: Then },
     /// A leg runs.
@@ -108,7 +111,7 @@ enum Stand {
     After { since: Time, frame: Box<Frame>, epochs: Vec<u64> },
 }
 
-enum Then {
+pub(super) enum Then {
     Move(Move),
     Leg { stage: usize, leg: Leg, rest: VecDeque<Leg> },
     Home(Home),
@@ -133,14 +136,20 @@ pub(super) struct Job {
     pub(super) asked: Vec<AxisReading>,
     plan: Box<dyn Plan>,
     reply: Slot<Report>,
-    stand: Stand,
+    pub(super) stand: Stand,
+    /// What the step in progress may do, after all that had to be asked.
+    permit: Option<Permit>,
     intent: Option<(Time, Entry)>,
-    moved: Moved,
+    pub(super) moved: Moved,
     frames: Vec<Arc<Frame>>,
     /// The light that was opened, and what it is put back to.
     lit: Option<(usize, OutputValue)>,
     /// What a person is asked to do by hand.
     pub(super) waits_for: Option<String>,
+    /// What a person is asked to approve.
+    pub(super) approval: Option<Arc<Approval>>,
+    /// What has to go into the audit log.
+    pub(super) events: Vec<Event>,
     /// Why it is to end; it does when what it moves stands still.
     ending: Option<RigError>,
 }
@@ -170,13 +179,21 @@ impl Job {
             plan,
             reply,
             stand: Stand::Ask,
+            permit: None,
             intent: Some((now, intent)),
             moved: Moved::No,
             frames: Vec::new(),
             lit: None,
             waits_for: None,
+            approval: None,
+            events: Vec::new(),
             ending: None,
         }
+    }
+
+    /// Whether it is to end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 
     /// Whether its caller is gone.
@@ -262,6 +279,7 @@ impl Job {
         }
         match std::mem::replace(&mut self.stand, Stand::Ask) {
             Stand::Ask => self.ask(bench),
+            Stand::Asked(asked) => self.asked(asked, bench),
             Stand::Fresh { since, then } => self.fresh(since, then, bench),
             Stand::Leg { stage, rest } => self.leg(stage, rest, bench),
             Stand::Home { stage } => match bench.stages[stage].take_outcome() {
@@ -310,7 +328,7 @@ impl Job {
         }
     }
 
-    fn wait(&mut self, stand: Stand) -> Result<Flow, RigError> {
+    pub(super) fn wait(&mut self, stand: Stand) -> Result<Flow, RigError> {
         self.stand = stand;
         Ok(Flow::Wait)
     }
@@ -354,7 +372,7 @@ impl Job {
         }
     }
 
-    fn begin(&mut self, step: Step, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+    pub(super) fn begin(&mut self, step: Step, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
         let now = bench.now;
         match step {
             Step::Move(m) => {
@@ -373,6 +391,9 @@ impl Job {
                 if bench.cameras[camera].is_connecting() && now.since(self.started) < ONLINE {
                     return self.wait(Stand::Camera { shot });
                 }
+                if !self.may(&Step::Shoot(shot.clone()), bench)? {
+                    return Ok(Flow::Wait);
+                }
                 if shot.change.is_empty() {
                     return self.light(camera, bench);
                 }
@@ -384,8 +405,13 @@ impl Job {
                 if bench.outputs[output].is_connecting() && now.since(self.started) < ONLINE {
                     return self.wait(Stand::Ready { set });
                 }
+                // What is refused is refused before anybody is asked.
                 let state = bench.state();
-                let cleared = bench.panel.clear_set(&set, &state)?;
+                bench.panel.rules().judge_set(&set, &state)?;
+                if !self.may(&Step::Set(set.clone()), bench)? {
+                    return Ok(Flow::Wait);
+                }
+                let cleared = bench.panel.clear_set(&set, self.permit()?, &state)?;
                 bench.outputs[output].set(cleared, now)?;
                 self.cleared += 1;
                 self.wait(Stand::Output { output })
@@ -440,6 +466,9 @@ impl Job {
                     // No backlash to take up either, and `go_back` still leads to where the last motion began.
                     return Ok(Flow::Again);
                 }
+                if !self.may(&Step::Move(m), bench)? {
+                    return Ok(Flow::Wait);
+                }
                 let mut legs: VecDeque<Leg> = resolved.legs.into();
                 bench.stages[stage].remember_start(resolved.from);
                 match legs.pop_front() {
@@ -449,13 +478,29 @@ impl Job {
             }
             Then::Leg { stage, leg, rest } => self.start_leg(stage, leg, rest, &state, bench),
             Then::Home(h) => {
+                bench.panel.rules().judge_home(&h, &state, bench.now)?;
+                if !self.may(&Step::Home(h.clone()), bench)? {
+                    return Ok(Flow::Wait);
+                }
                 self.began = bench.stages[stage].readings();
-                let cleared = bench.panel.clear_home(&h, &state, bench.now)?;
+                let cleared = bench.panel.clear_home(&h, self.permit()?, &state, bench.now)?;
                 bench.stages[stage].home(cleared, bench.now)?;
                 self.cleared += 1;
                 self.wait(Stand::Home { stage })
             }
         }
+    }
+
+    /// Whether the step may go on to be cleared; if not, a person is asked, and it waits for that.
+    fn may(&mut self, step: &Step, bench: &mut Bench<'_>) -> Result<bool, RigError> {
+        self.permit = self.permitted(step, bench)?;
+        Ok(self.permit.is_some())
+    }
+
+    /// What the step in progress may do.
+    fn permit(&self) -> Result<&Permit, RigError> {
+        let what = "Nothing was judged to be permitted.";
+        self.permit.as_ref().ok_or_else(|| RigError::new(Code::Internal, what))
     }
 
     fn start_leg(
@@ -467,7 +512,7 @@ impl Job {
         bench: &mut Bench<'_>,
     ) -> Result<Flow, RigError> {
         let name = bench.rig.stages[stage].id.clone();
-        let cleared = bench.panel.clear_leg(&name, &leg, state, bench.now)?;
+        let cleared = bench.panel.clear_leg(&name, &leg, self.permit()?, state, bench.now)?;
         let ids = &bench.rig.stages[stage].axes;
         let ways = cleared.order().axes.iter().map(|a| (&ids[a.index].id.axis, a.to - a.from));
         if bench.stages[stage].is_no_motion(ways) {
@@ -498,7 +543,7 @@ pub(super) fn unwritten() -> RigError {
     RigError::new(Code::StorageFailed, "The audit log could not be written, and nothing moves without it.")
 }
 
-enum Flow {
+pub(super) enum Flow {
     Wait,
     Again,
     Done,

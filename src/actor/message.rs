@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 
 use crate::model::{
-    AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Origin, Report, RigError, Time,
+    Allowance, Allowed, Approval, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Origin,
+    Report, RigError, Time,
 };
 use crate::plans::Plan;
 use crate::units::Position;
@@ -49,6 +50,26 @@ pub(crate) enum PersonOrder {
     Reclaim { device: Name, reply: Slot<Vec<Name>> },
     /// Has done by hand what a job waits for, or refuses to.
     Confirm { job: JobId, done: bool, by: String, reply: Slot<()> },
+    /// Says yes or no to what a job waits for; answered with what that was.
+    Decide { approval: Name, decision: Decision, reply: Slot<Arc<Approval>> },
+    /// Allows something beforehand.
+    Allow { allowed: Allowed, by: String, reply: Slot<Allowance> },
+    /// Ends what was allowed; answered with it, if there was any.
+    EndAllowance { by: String, reply: Slot<Option<Allowance>> },
+}
+
+/// What somebody says to an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Yes or no.
+    pub yes: bool,
+    /// Who says so, for the log.
+    pub by: String,
+    /// Why, if a reason was given.
+    pub reason: Option<String>,
+    /// It came as a client's answer to an elicitation. It counts only where the rig file says so, and only for what
+    /// that client itself asked.
+    pub elicited: bool,
 }
 
 impl PersonOrder {
@@ -60,6 +81,8 @@ impl PersonOrder {
             PersonOrder::Release { .. } => "release",
             PersonOrder::Reclaim { .. } => "reclaim",
             PersonOrder::Confirm { .. } => "confirm",
+            PersonOrder::Decide { .. } => "approve",
+            PersonOrder::Allow { .. } | PersonOrder::EndAllowance { .. } => "allow",
         }
     }
 
@@ -68,6 +91,9 @@ impl PersonOrder {
         match self {
             PersonOrder::Reference { mut reply, .. } => reply.answer(Err(why)),
             PersonOrder::Confirm { mut reply, .. } => reply.answer(Err(why)),
+            PersonOrder::Decide { mut reply, .. } => reply.answer(Err(why)),
+            PersonOrder::Allow { mut reply, .. } => reply.answer(Err(why)),
+            PersonOrder::EndAllowance { mut reply, .. } => reply.answer(Err(why)),
             PersonOrder::Resume { mut reply, .. }
             | PersonOrder::Release { mut reply, .. }
             | PersonOrder::Reclaim { mut reply, .. } => reply.answer(Err(why)),

@@ -1,9 +1,10 @@
 //! The rig thread: the one owner of all hardware, and the handle that everybody else has on it.
 //!
 //! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage`, `camera`, `output`, `sensor` (a
-//! device under the rig thread), `fence` (around its driver), `motion` (proof of arrival and standstill), `person` (what only a person may order),
-//! `lost` (clients that are gone), `message`, `handle`, `sync`, `thread`.
+//! device under the rig thread), `fence` (around its driver), `motion` (proof of arrival and standstill), `person` (what only a person may
+//! order), `approval` (what waits for a person's yes), `lost` (clients that are gone), `message`, `handle`, `sync`, `thread`.
 
+mod approval;
 mod camera;
 mod fence;
 mod handle;
@@ -23,7 +24,7 @@ mod worker;
 
 pub use handle::{Clock, RigHandle};
 pub use journal::{Entry, Journal};
-pub use message::Ticket;
+pub use message::{Decision, Ticket};
 pub use sync::MAX_STAGES;
 pub use thread::{Sleeper, assemble, spawn};
 pub use worker::Worker;

@@ -28,7 +28,9 @@ pub(super) struct Referencing {
 impl Worker {
     /// Carries out what a person ordered; refuses it when it was none.
     pub(super) fn person(&mut self, order: PersonOrder, caller: &Caller, now: Time) {
-        if !caller.way.is_person() {
+        let elicited = matches!(&order, PersonOrder::Decide { decision, .. } if decision.elicited);
+        let may = caller.way.is_person() || (elicited && self.rig.approvals.elicitation);
+        if !may {
             let word = order.word();
             let what = format!("Only a person may {word}: at the rig's computer, with `steadyhand {word}`.");
             return order.refuse(RigError::new(Code::NotPermitted, what));
@@ -39,11 +41,23 @@ impl Worker {
             PersonOrder::Release { device, reply } => self.tell(reply, now, |w| w.release(&device, caller, now)),
             PersonOrder::Reclaim { device, reply } => self.tell(reply, now, |w| w.reclaim(&device, caller)),
             PersonOrder::Confirm { job, done, by, reply } => self.tell(reply, now, |w| w.confirm(job, done, &by, now)),
+            PersonOrder::Decide { approval, decision, reply } => {
+                self.tell(reply, now, |w| w.decide(&approval, &decision, caller, now));
+            }
+            PersonOrder::Allow { allowed, by, reply } => self.allow(allowed, by, reply, caller, now),
+            PersonOrder::EndAllowance { by, reply } => {
+                self.tell(reply, now, |w| Ok(w.end_allowance(&format!("{by} ended it"))));
+            }
         }
     }
 
     /// Answers with an outcome; the state that it speaks of is there before the answer.
-    fn tell<T>(&mut self, mut reply: Slot<T>, now: Time, act: impl FnOnce(&mut Worker) -> Result<T, RigError>) {
+    pub(super) fn tell<T>(
+        &mut self,
+        mut reply: Slot<T>,
+        now: Time,
+        act: impl FnOnce(&mut Worker) -> Result<T, RigError>,
+    ) {
         let outcome = act(self);
         self.publish(now);
         reply.answer(outcome);

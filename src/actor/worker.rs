@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::approval::Allowing;
 use super::camera::CameraUnit;
 use super::job::{Bench, Job};
 use super::journal::Journal;
@@ -55,7 +56,7 @@ struct Cancelling {
 /// The rig thread's state.
 pub struct Worker {
     pub(super) rig: Arc<Rig>,
-    panel: Panel,
+    pub(super) panel: Panel,
     pub(super) stages: Vec<StageUnit>,
     pub(super) cameras: Vec<CameraUnit>,
     pub(super) outputs: Vec<OutputUnit>,
@@ -74,6 +75,9 @@ pub struct Worker {
     settings: Vec<Setting>,
     cancelling: Vec<Cancelling>,
     pub(super) referencing: Vec<Referencing>,
+    pub(super) allowing: Vec<Allowing>,
+    /// What was faulty already when the allowance that runs was given.
+    pub(super) allowance_faults: Vec<Name>,
     /// The gate of each link.
     pub(super) gates: Vec<(Name, Gate)>,
     closing: Option<(Time, Slot<()>)>,
@@ -128,6 +132,8 @@ impl Worker {
             settings: Vec::new(),
             cancelling: Vec::new(),
             referencing: Vec::new(),
+            allowing: Vec::new(),
+            allowance_faults: Vec::new(),
             gates: devices.gates,
             closing: None,
             done: false,
@@ -154,6 +160,7 @@ impl Worker {
         let mut next = self.devices(now);
         self.lost_callers(now);
         let gone = self.lost_clients(now);
+        self.lapse(now);
         self.jobs(now);
         self.ends(now);
         if self.orders(now) {
@@ -165,7 +172,11 @@ impl Worker {
             // Questions have gone out since the devices were ticked: they know when to look for the answers.
             next = self.devices(now).min(now + JOB);
         }
-        if self.closing.is_some() || !self.waiting.is_empty() || !self.referencing.is_empty() {
+        if self.closing.is_some()
+            || !self.waiting.is_empty()
+            || !self.referencing.is_empty()
+            || !self.allowing.is_empty()
+        {
             next = next.min(now + JOB);
         }
         self.notes();
@@ -216,6 +227,7 @@ impl Worker {
             None => named.iter().map(Name::as_str).collect::<Vec<_>>().join(", "),
         };
         let by_word = format!("{by:?}").to_lowercase();
+        self.stop_ends_approvals(by);
         self.event("stop", None, None, format!("Stop of {list} by {by_word}."), BTreeMap::new());
         let hit = |uses: &[Name]| everything || uses.iter().any(|n| named.contains(n));
         let stopped = RigError::new(Code::Stopped, format!("It was stopped by {by_word}."));
@@ -225,8 +237,9 @@ impl Worker {
         let (dropped, kept): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.waiting).into_iter().partition(|e| match &e.command {
                 Command::Run { plan, .. } => hit(&plan.uses()),
-                // Given before this stop, so that it can't release it.
-                Command::Person(PersonOrder::Resume { .. }) => true,
+                // Given before this stop, so that it can't release it or outlast it.
+                Command::Person(PersonOrder::Resume { .. } | PersonOrder::Allow { .. }) => true,
+                Command::Person(PersonOrder::Decide { decision, .. }) => decision.yes,
                 _ => false,
             });
         self.waiting = kept;
@@ -271,6 +284,10 @@ impl Worker {
         for (id, result) in over {
             let Some(i) = self.jobs.iter().position(|j| j.id == id) else { continue };
             let mut job = self.jobs.remove(i);
+            self.panel.revoke(id);
+            for event in job.events.drain(..) {
+                self.tell_log(event);
+            }
             let state = match &result {
                 Ok(report) => JobState::Done(report.clone()),
                 Err(e) => JobState::Failed(e.clone()),
@@ -286,6 +303,7 @@ impl Worker {
                 doing: String::new(),
                 orphan: job.orphan,
                 waits_for: None,
+                approval: None,
             }));
             while self.ended.len() > REMEMBERED {
                 self.ended.pop_front();
@@ -324,6 +342,7 @@ impl Worker {
             }
         }
         self.references(now);
+        self.allowances(now);
         self.close_down(now);
     }
 
@@ -410,6 +429,13 @@ impl Worker {
                 let uses = plan.uses();
                 let taken = uses.iter().any(|n| claimed.contains(n)) || self.is_setting(&uses);
                 claimed.extend(uses.iter().cloned());
+                if let Some(why) = self.kept_for_a_person(&uses) {
+                    self.drop_order(
+                        Envelope { deadline, caller, command: Command::Run { job, plan, origin, reply } },
+                        &why,
+                    );
+                    return None;
+                }
                 if taken {
                     return Some(Envelope { deadline, caller, command: Command::Run { job, plan, origin, reply } });
                 }
@@ -522,6 +548,7 @@ impl Worker {
 
     fn begin_shutdown(&mut self, reply: Slot<()>, now: Time) {
         let why = RigError::new(Code::ShuttingDown, "The server is shutting down.").moved(Moved::Unknown);
+        self.end_allowance("the program ends");
         self.with_jobs(now, |job, bench| job.end(why.clone(), bench));
         for stage in &mut self.stages {
             stage.abandon(why.clone(), now);
@@ -591,6 +618,11 @@ impl Worker {
             tracing::info!(%device, kind, "{what}");
             self.event(kind, Some(device), None, what, BTreeMap::new());
         }
+        let asked: Vec<Event> = self.jobs.iter_mut().flat_map(|j| j.events.drain(..)).collect();
+        for event in asked {
+            tracing::info!(kind = event.kind, "{}", event.what);
+            let _ = self.journal.append(event);
+        }
     }
 
     pub(super) fn publish(&mut self, now: Time) {
@@ -604,6 +636,7 @@ impl Worker {
                 doing: j.doing.clone(),
                 orphan: j.orphan,
                 waits_for: j.waits_for.clone(),
+                approval: j.approval.clone(),
             })
         });
         let fresh = Snapshot {
@@ -615,12 +648,16 @@ impl Worker {
             jobs: self.ended.iter().cloned().chain(running).collect(),
             queued: self.waiting.len(),
             person_stop: self.person_stop_words(),
+            allowance: self.panel.allowance().cloned().map(Arc::new),
         };
         self.publish.send_if_modified(|old| {
             let same_jobs = old.jobs.len() == fresh.jobs.len()
                 && old.jobs.iter().zip(&fresh.jobs).all(|(a, b)| {
                     // An ended job never changes; a running one shows in its step.
-                    let same_step = a.doing == b.doing && a.waits_for == b.waits_for && a.orphan == b.orphan;
+                    let same_step = a.doing == b.doing
+                        && a.waits_for == b.waits_for
+                        && a.orphan == b.orphan
+                        && a.approval == b.approval;
                     Arc::ptr_eq(a, b) || (a.id == b.id && a.state == b.state && same_step)
                 });
             let same = same_jobs
@@ -629,7 +666,8 @@ impl Worker {
                 && old.outputs == fresh.outputs
                 && old.sensors == fresh.sensors
                 && old.queued == fresh.queued
-                && old.person_stop == fresh.person_stop;
+                && old.person_stop == fresh.person_stop
+                && old.allowance == fresh.allowance;
             if !same {
                 *old = Arc::new(fresh);
             }

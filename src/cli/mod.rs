@@ -1,5 +1,6 @@
 //! The command line: one file per command. This one parses and dispatches.
 
+mod approve;
 mod call;
 mod check;
 mod completions;
@@ -63,6 +64,8 @@ enum Command {
     Reclaim(person::ReclaimArgs),
     Reference(person::ReferenceArgs),
     Confirm(person::ConfirmArgs),
+    Approve(approve::ApproveArgs),
+    Allow(approve::AllowArgs),
     Call(call::CallArgs),
     Log(log::LogArgs),
 }
@@ -90,6 +93,8 @@ pub fn run() -> ExitCode {
         Command::Reclaim(args) => person::reclaim(args),
         Command::Reference(args) => person::reference(args),
         Command::Confirm(args) => person::confirm(args),
+        Command::Approve(args) => approve::approve(args),
+        Command::Allow(args) => approve::allow(args),
         Command::Call(args) => call::run(&args),
         Command::Log(args) => log::run(&args),
     }

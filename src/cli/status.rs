@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::owners::{Heard, Which, ask_all, candidates, nobody, the_one};
 use super::{fail, say};
 use crate::gateway::local::{Request, ask};
+use crate::model::harmless;
 
 /// How long a server may take. It answers from memory.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -55,7 +56,7 @@ pub(super) fn run(args: &StatusArgs) -> ExitCode {
     for Heard { who, said } in heard {
         match said {
             Ok(said) if args.json => rows.push(said.data.into()),
-            Ok(said) => say(io::stdout(), &said.text),
+            Ok(said) => say(io::stdout(), &harmless(&said.text)),
             Err(error) => {
                 well = false;
                 say(io::stderr(), &format!("error: {who}: {error}"));
@@ -77,7 +78,7 @@ pub(super) fn jobs(args: &JobsArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(said) => {
-            say(io::stdout(), &said.text);
+            say(io::stdout(), &harmless(&said.text));
             ExitCode::SUCCESS
         }
         Err(error) => fail(&error),

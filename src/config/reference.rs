@@ -41,6 +41,7 @@ const PARTS: &[Part] = &[
             may("sensor", "sections", "What is only read."),
             may("keep_out", "sections", "Volumes that no carriage may enter."),
             may("calls", "section", "How long calls and readings may take."),
+            may("approvals", "section", "How a person is asked who has to approve something."),
             may("images", "section", "Where pictures go, and how large a preview is."),
             may("log", "section", "How much is logged."),
             may("eaa", "section", "Its presence turns on the tools that EAA's workflows call."),
@@ -130,7 +131,11 @@ const PARTS: &[Part] = &[
                 "Every axis, in the order in which the controller homes them. The judgement takes a homing axis as its whole travel.",
             ),
             may("timeout_s", "1 to 3600", "How long homing may take; 60 without it."),
-            may("ask", "-", "Not available in this version."),
+            may(
+                "ask",
+                "\"operator\"",
+                "A person is asked each time, with `steadyhand approve`; without it, whoever may call `home` lets the stage home.",
+            ),
         ],
     },
     Part {
@@ -170,6 +175,11 @@ const PARTS: &[Part] = &[
             ),
             may("approach_by", "distance", "How far before the target it turns; more than the backlash."),
             may("settle_ms", "0 to 60000", "How long it stands still before a picture counts; 0 without it."),
+            may(
+                "blind_step",
+                "distance",
+                "The longest `move_by` that a person may approve while nobody knows where the axis stands; it goes at a tenth of the speed. Without it there is none.",
+            ),
             must(
                 "holds_unpowered",
                 "true or false",
@@ -287,6 +297,18 @@ const PARTS: &[Part] = &[
                 "on_client_lost",
                 "\"stop\" or \"continue\"",
                 "What becomes of a job when the client goes that was given its number; \"stop\" without it. With \"continue\" it goes on as long as a person has a way to stop it. A call that is still waited for stops with its caller in any case.",
+            ),
+        ],
+    },
+    Part {
+        title: "[approvals]",
+        what: "How a person is asked who has to approve something (`ask = \"operator\"`). A person at the rig's computer, with `steadyhand approve`, always counts.",
+        keys: &[
+            may("expire_s", "5 to 3600", "How long a command waits for a person; 300 without it."),
+            may(
+                "approve_by",
+                "list",
+                "`[\"elicitation\"]`: the client is asked, too, and what it answers counts as a person's word. A client that answers by itself approves what its model asked for.",
             ),
         ],
     },

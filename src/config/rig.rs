@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AxisId, AxisStatus, CameraChange, Name, OutputKind, OutputValue, SensorKind, StageStatus, Trust};
+use crate::model::{
+    Allowance, AxisId, AxisStatus, CameraChange, Name, OutputKind, OutputValue, SensorKind, StageStatus, Trust,
+};
 use crate::units::{Distance, Percent, Position, Span, Speed, Unit};
 
 /// A whole rig. It can only be had from [`crate::config::load`], so it is always consistent.
@@ -29,6 +31,8 @@ pub struct Rig {
     pub keep_outs: Vec<KeepOut>,
     /// `[calls]`.
     pub calls: Calls,
+    /// `[approvals]`.
+    pub approvals: Approvals,
     /// `[images]`.
     pub images: Images,
     /// `[log]`.
@@ -189,6 +193,8 @@ pub struct Axis {
     pub approach: Option<Approach>,
     /// How long it stands still before a picture counts.
     pub settle: Duration,
+    /// How far a person may let it go slowly while nobody knows where it stands; never without it.
+    pub blind_step: Option<Distance>,
     /// Whether it stays where it is without power.
     pub holds_unpowered: bool,
     /// The owner's words about its limits.
@@ -226,6 +232,8 @@ pub enum Homing {
         order: Vec<Name>,
         /// How long it may take.
         timeout: Duration,
+        /// Whether a person is asked each time.
+        ask: bool,
     },
     /// There is none: a person declares where the axes stand.
     Never,
@@ -363,6 +371,15 @@ pub struct Calls {
     pub on_client_lost: OnClientLost,
 }
 
+/// `[approvals]`: how a person is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approvals {
+    /// How long a command waits for a person.
+    pub wait: Duration,
+    /// Whether what a client's user answers to an elicitation counts as a person's word.
+    pub elicitation: bool,
+}
+
 /// What becomes of a job when the client goes to whom its number was given. A call that is still waited for stops
 /// with its caller in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -434,6 +451,22 @@ impl Rig {
     pub fn show(&self, axis: &AxisId, position: Position) -> String {
         let unit = self.axis(axis).map_or(Unit::Mm, |a| a.unit);
         format!("{} {unit}", crate::units::plain(position.to(unit)))
+    }
+
+    /// What a person has allowed beforehand, in words, with how many commands are left of it.
+    pub fn show_allowance(&self, allowance: &Allowance) -> String {
+        let allowed = &allowance.allowed;
+        let range = |(id, span): &(AxisId, Span)| {
+            let unit = self.axis(id).map_or(Unit::Mm, |a| a.unit);
+            let [low, high] = [span.low, span.high].map(|p| crate::units::plain(p.to(unit)));
+            format!("{id} {low} to {high} {unit}")
+        };
+        let bounds: Vec<String> = allowed.bounds.iter().map(range).collect();
+        let kinds: Vec<&str> = allowed.kinds.iter().map(|k| k.word()).collect();
+        let on = allowed.stage.as_ref().map_or(String::new(), |s| format!(" of {s}"));
+        let within = if bounds.is_empty() { String::new() } else { format!(" within {}", bounds.join(", ")) };
+        let commands = if allowance.left == 1 { "command" } else { "commands" };
+        format!("{}{on}{within}, {} {commands}", kinds.join(", "), allowance.left)
     }
 
     /// Where a stage stands, as a sentence.

@@ -103,6 +103,7 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
         s.finish(sink, &[]);
     }
     let calls = sections::calls(sink, &mut root);
+    let approvals = sections::approvals(sink, &mut root);
     let eaa_field = root.get("eaa");
     let images = sections::images(sink, &mut root, file, eaa_field.is_some());
     let log = sections::log(sink, &mut root);
@@ -120,6 +121,7 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
         outputs: outputs.into_iter().map(|o| o.output).collect::<Option<_>>()?,
         sensors: sensors.into_iter().map(|s| s.sensor).collect::<Option<_>>()?,
         calls: calls?,
+        approvals: approvals?,
         images: images?,
         log: log?,
         eaa,

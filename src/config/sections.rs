@@ -7,7 +7,7 @@ use super::axes::{Axes, measures, speaks_of};
 use super::cameras::CameraDraft;
 use super::problem::{Sink, quoted};
 use super::reader::{Field, Section, choice};
-use super::rig::{Calls, Eaa, Images, Log, OnClientLost, Parameter, Raw, Scan};
+use super::rig::{Approvals, Calls, Eaa, Images, Log, OnClientLost, Parameter, Raw, Scan};
 use super::stages::unit;
 use crate::model::Name;
 use crate::units::Dimension;
@@ -86,6 +86,23 @@ pub(super) fn calls(sink: &mut Sink<'_>, root: &mut Section<'_>) -> Option<Calls
         }
     }
     Some(Calls { wait: wait?, max_wait: max_wait?, queue_deadline: queue?, fresh: fresh?, on_client_lost: lost? })
+}
+
+/// `[approvals]`.
+pub(super) fn approvals(sink: &mut Sink<'_>, root: &mut Section<'_>) -> Option<Approvals> {
+    let mut approvals = Approvals { wait: Duration::from_secs(300), elicitation: false };
+    let Some(field) = root.get("approvals") else { return Some(approvals) };
+    let mut s = field.section(sink, "[approvals]".into())?;
+    if let Some(f) = s.get("expire_s") {
+        approvals.wait = f.seconds(sink, 5.0..=3600.0)?;
+    }
+    if let Some(f) = s.get("approve_by") {
+        for way in f.list(sink, 1)? {
+            approvals.elicitation = way.one_of(sink, &[("elicitation", true)])?;
+        }
+    }
+    s.finish(sink, &[]);
+    Some(approvals)
 }
 
 /// `[images]`. A relative `dir` is taken from the rig file's own folder.

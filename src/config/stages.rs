@@ -165,10 +165,10 @@ fn homing(sink: &mut Sink<'_>, field: &Field<'_>, axes: Option<&[Name]>) -> Opti
         return field.bad(sink, format!("`home` can't be {}", quoted(text)), remedy);
     }
     let mut s = field.section(sink, "`home`".into())?;
-    if let Some(ask) = s.get("ask") {
-        let remedy = "remove `ask`; whoever may call the tool `home` lets the stage home";
-        sink.say(ask.span(), "asking a person before homing is not available in this version", remedy);
-    }
+    let ask = match s.get("ask") {
+        Some(f) => f.one_of(sink, &[("operator", true)]),
+        None => Some(false),
+    };
     // Homing is a search: a second is too short for any, an hour would hide a jam.
     let timeout = match s.get("timeout_s") {
         Some(f) => f.seconds(sink, 1.0..=3600.0),
@@ -200,7 +200,8 @@ fn homing(sink: &mut Sink<'_>, field: &Field<'_>, axes: Option<&[Name]>) -> Opti
         let message = format!("the homing order leaves out {}", missing.join(", "));
         return order_field.bad(sink, message, "list every axis of the stage; it homes them all");
     }
-    timeout.filter(|_| good && axes.is_some()).map(|timeout| Homing::Cycle { order, timeout })
+    let timeout = timeout.filter(|_| good && axes.is_some())?;
+    Some(Homing::Cycle { order, timeout, ask: ask? })
 }
 
 /// Reads one axis: its unit and travel (for those who refer to it) and the whole, as far as they are good.
@@ -260,6 +261,10 @@ fn axis(
         Some(f) => f.millis(sink, 0.0..=60_000.0),
         None => Some(Duration::ZERO),
     };
+    let blind_step = match s.get("blind_step") {
+        Some(f) => positive(sink, &f, unit, length).map(Some),
+        None => Some(None),
+    };
     let holds = s
         .need(
             sink,
@@ -286,6 +291,7 @@ fn axis(
             toward_sample: toward_sample.flatten(),
             approach: approach?,
             settle: settle?,
+            blind_step: blind_step?.map(Distance::base).transpose().ok()?,
             holds_unpowered: holds?,
             why: why.flatten().map(str::to_owned),
         })

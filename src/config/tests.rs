@@ -116,7 +116,7 @@ fn read(text: &str) -> Result<Rig, Problems> {
 /// Reads every kind of section there is, for the test of the reference.
 pub(super) fn read_everything() {
     counters::read_chain();
-    read(&format!("{GOOD}[images]\npath_map = {{}}\n[log]\nlevel = \"warn\"\n")).expect("a good file");
+    read(&format!("{GOOD}[images]\npath_map = {{}}\n[log]\nlevel = \"warn\"\n[approvals]\n")).expect("a good file");
     read(&GOOD.replacen("\"/dev/ttyUSB0\"", "{ usb = \"1a86:7523\" }", 1)).expect("a good file");
     read(&outputs::good()).expect("a good file");
 }
@@ -284,13 +284,7 @@ fn homing_is_said_in_full() {
         (HOME, "home = { order = [\"y\", \"x\"] }", "", "leaves out r", "every axis"),
         (HOME, "home = { order = [\"y\", \"x\", \"r\", \"q\"] }", "", "no axis \"q\"", "\"y\", \"x\", \"r\""),
         (HOME, "home = { order = [\"y\", \"x\", \"r\", \"x\"] }", "", "named twice", "once"),
-        (
-            HOME,
-            "home = { order = [\"y\", \"x\", \"r\"], ask = \"operator\" }",
-            "",
-            "not available in this version",
-            "remove `ask`",
-        ),
+        (HOME, "home = { order = [\"y\", \"x\", \"r\"], ask = \"model\" }", "", "\"model\"", "\"operator\""),
         (HOME, "home = { order = [\"y\", \"x\", \"r\"], timeout_s = 0 }", "", "`timeout_s` = 0 s", "from 1 to 3600 s"),
         (HOME, "home = { order = [\"y\", \"x\", \"r\"], timeout_s = 9e9 }", "", "out of range", "from 1 to 3600 s"),
     ]);
@@ -353,6 +347,7 @@ fn every_limit_of_an_axis_is_there_and_makes_sense() {
         ("trust = \"referenced\"", "trust = \"reference\"", "", "can't be", "did you mean \"referenced\"?"),
         ("holds_unpowered = true", "", Y, "`holds_unpowered` is missing", "= false if it sinks"),
         ("holds_unpowered = true", "holds_unpowered = \"no\"", "", "must be true or false, not text", "without quotes"),
+        ("holds_unpowered = true", "holds_unpowered = true\nblind_step = 0", "blind_step", "not greater than zero", ""),
         (
             "holds_unpowered = true",
             "holds_unpowered = true\nsettle_ms = -1",
@@ -477,6 +472,10 @@ fn optional_sections_are_judged_too() {
         ("[eaa]", "[images]\npath_map = { \"\" = \"/a\" }\n[eaa]", "path_map", "every file", "folder"),
         ("[eaa]", "[log]\nlevel = \"loud\"\n[eaa]", "level", "can't be \"loud\"", "\"error\", \"warn\""),
         ("[eaa]", "[eaa]\nmax_array_mb = 0", "max_array_mb", "out of range", "1 to 1024"),
+        ("[eaa]", "[approvals]\nexpire_s = 1\n[eaa]", "expire_s", "`expire_s` = 1 s", "5 to 3600 s"),
+        ("[eaa]", "[approvals]\napprove_by = [\"model\"]\n[eaa]", "approve_by", "\"model\"", "\"elicitation\""),
+        ("[eaa]", "[approvals]\napprove_by = \"elicitation\"\n[eaa]", "approve_by", "`approve_by`", ""),
+        ("[eaa]", "[approvals]\nwho = \"me\"\n[eaa]", "who", "unknown key \"who\"", "expire_s, approve_by"),
         ("[eaa]", "[eaaa]", "", "unknown key \"eaaa\" in the file", "did you mean `eaa`?"),
     ]);
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::asks::Order;
 use super::keep_out::{Meets, meet};
 use super::path::{self, Drive, HomeDrive, Leg, StageTraits, all_axes, whereabouts};
 use crate::config::{Axis, Homing, Rig, Stage};
 use crate::model::{
-    Activity, Aim, AxisId, Code, Home, Move, Name, Refusal, RigError, Snapshot, StageStatus, StopBy, Time, Trust,
+    Activity, Aim, Ask, AxisId, Code, Home, Move, Name, Refusal, RigError, Snapshot, StageStatus, StopBy, Time, Trust,
 };
 use crate::units::{Distance, Position, Span, plain};
 
@@ -26,6 +27,8 @@ pub struct Rules {
 pub struct Verdict {
     /// Why not; empty when it is allowed.
     pub refusals: Vec<Refusal>,
+    /// Why a person is asked before it; what is refused is refused whoever asks.
+    pub asks: Vec<Ask>,
     /// Where the axes that take part would end.
     pub targets: Vec<(Name, Position)>,
     /// The span that each of them passes, backlash overshoot included.
@@ -125,7 +128,12 @@ impl Rules {
             }
             Aim::Back => status.came_from.clone().unwrap_or_default(),
         };
-        let legs = path::legs(stage, status, &targets);
+        // A blind step goes straight: where backlash would be taken up nobody knows.
+        let legs = if self.blind(movement, state).is_empty() {
+            path::legs(stage, status, &targets)
+        } else {
+            vec![Leg { targets: targets.clone() }]
+        };
         Ok(Resolved { from: start, targets, legs })
     }
 
@@ -139,10 +147,11 @@ impl Rules {
         let status = state.stage(stage.id.as_str());
         let mut refusals = self.readiness(stage, status, now);
         let mut from = resolved.from.clone();
+        let blind = self.blind(movement, state);
         let mut swept: Vec<(AxisId, Span)> = Vec::new();
         let (mut duration, mut free, mut slow) = (Duration::ZERO, 1.0_f64, false);
         for leg in &resolved.legs {
-            let judged = self.judge_way(index, leg, &from, state);
+            let judged = self.judge_way(index, leg, &from, &blind, state);
             for r in judged.refusals {
                 if !refusals.contains(&r) {
                     refusals.push(r);
@@ -163,11 +172,19 @@ impl Rules {
             free = short_of(stage, &resolved, free);
         }
         let nearest = (free < 1.0).then(|| self.partway(stage, &resolved, free)).flatten();
-        Ok(Verdict { refusals, targets: resolved.targets, swept, duration, nearest, slow })
+        let asks = self.asks(Order::Move(movement), state);
+        Ok(Verdict { refusals, asks, targets: resolved.targets, swept, duration, nearest, slow })
     }
 
-    /// Judges one leg for the panel.
-    pub(super) fn judge_leg(&self, name: &Name, leg: &Leg, state: &Snapshot, now: Time) -> Result<Drive, RigError> {
+    /// Judges one leg for the panel. `blind` are axes that may go although nobody knows where they stand.
+    pub(super) fn judge_leg(
+        &self,
+        name: &Name,
+        leg: &Leg,
+        blind: &[Name],
+        state: &Snapshot,
+        now: Time,
+    ) -> Result<Drive, RigError> {
         let (index, stage) = self.stage(name)?;
         let status = state.stage(name.as_str());
         let mut refusals = self.readiness(stage, status, now);
@@ -177,7 +194,7 @@ impl Rules {
             let what = format!("The position of stage {name} is not known.");
             refusals.push(refusal(Code::NotReferenced, format!("reference of {name}"), what, None));
         }
-        let judged = self.judge_way(index, leg, &from, state);
+        let judged = self.judge_way(index, leg, &from, blind, state);
         refusals.extend(judged.refusals);
         refused(stage, refusals)?;
         Ok(judged.drive)
@@ -264,10 +281,17 @@ impl Rules {
         out
     }
 
-    fn judge_way(&self, index: usize, leg: &Leg, from: &[(Name, Position)], state: &Snapshot) -> Judged {
+    fn judge_way(
+        &self,
+        index: usize,
+        leg: &Leg,
+        from: &[(Name, Position)],
+        blind: &[Name],
+        state: &Snapshot,
+    ) -> Judged {
         let stage = &self.rig.stages[index];
         let status = state.stage(stage.id.as_str());
-        let (mut refusals, mut slow, mut free) = (Vec::new(), false, 1.0_f64);
+        let (mut refusals, mut slow, mut free) = (Vec::new(), !blind.is_empty(), 1.0_f64);
         for (name, to) in &leg.targets {
             let Some(axis) = stage.axis(name.as_str()) else {
                 let what = format!("Stage {} has no axis {name}.", stage.id);
@@ -277,6 +301,10 @@ impl Rules {
             let Some((_, start)) = from.iter().find(|(n, _)| n == name) else { continue };
             let now = status.and_then(|s| s.axis(name.as_str()));
             let trust = now.map_or(Trust::Unknown, |a| a.trust);
+            if trust == Trust::Unknown && blind.contains(name) {
+                // Its number is no place: nothing can be laid against it.
+                continue;
+            }
             if trust < axis.trust {
                 let what = format!("The position of {} is {trust}; a move needs it {}.", axis.id, axis.trust);
                 refusals.push(refusal(
@@ -300,7 +328,9 @@ impl Rules {
         // A way that begins nobody knows where can't be laid against a box; it is refused for that already.
         let known = !refusals.iter().any(|r| r.code == Code::NotReferenced);
         for keep_out in self.rig.keep_outs.iter().filter(|_| known) {
-            for bounds in &keep_out.boxes {
+            let placed =
+                |b: &&Vec<(AxisId, Span)>| !b.iter().any(|(id, _)| id.stage == stage.id && blind.contains(&id.axis));
+            for bounds in keep_out.boxes.iter().filter(placed) {
                 let met = meet(&self.rig, state, &full, self.traits[index], keep_out, bounds);
                 match met {
                     Meets::Clear => {}

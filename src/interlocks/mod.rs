@@ -1,14 +1,19 @@
 //! Pure judgement: may this happen, in this state, at this moment? [`Rules`] answer anywhere, for previews.
 //! Only the [`Panel`], which the rig thread owns, turns a yes into a [`Cleared`] that a driver accepts.
 
+mod asks;
 mod judge;
 mod keep_out;
 mod outputs;
 mod panel;
 mod path;
+mod permit;
 #[cfg(test)]
 mod tests;
 
+pub use crate::model::Ask;
+pub use asks::Order;
 pub use judge::{Rules, Verdict, no_homing};
 pub use panel::{Cleared, Panel};
 pub use path::{Drive, DriveAxis, HomeDrive, Leg, StageTraits};
+pub use permit::{Held, Permit};

@@ -4,9 +4,11 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::asks::Order;
 use super::judge::Rules;
 use super::path::{Drive, HomeDrive, Leg};
-use crate::model::{Home, Name, RigError, SetOutput, Snapshot, Time};
+use super::permit::{Grant, Held, Permit, covers};
+use crate::model::{Allowance, Approval, Home, JobId, Name, RigError, SetOutput, Snapshot, Time};
 use crate::units::Distance;
 
 /// An order that the interlocks have judged on the state of this moment.
@@ -56,15 +58,18 @@ impl Cleared<'_, Drive> {
     }
 }
 
-/// The interlocks with the right to clear. Made once, for the rig thread.
+/// The interlocks with the right to clear. Made once, for the rig thread. It holds what persons have said yes to and
+/// uses each yes up.
 pub struct Panel {
     rules: Arc<Rules>,
+    grants: Vec<Grant>,
+    allowance: Option<Allowance>,
 }
 
 impl Panel {
     /// The panel of these rules.
     pub fn new(rules: Arc<Rules>) -> Panel {
-        Panel { rules }
+        Panel { rules, grants: Vec::new(), allowance: None }
     }
 
     /// The rules by which it judges.
@@ -72,26 +77,94 @@ impl Panel {
         &self.rules
     }
 
+    /// A person has said yes to what was asked.
+    pub fn grant(&mut self, approval: &Approval, now: Time) {
+        self.revoke(approval.job);
+        self.grants.push(Grant::of(approval, now));
+    }
+
+    /// A job has ended, and with it any yes that it has not used.
+    pub fn revoke(&mut self, job: JobId) {
+        self.grants.retain(|g| !g.is_for(job));
+    }
+
+    /// A person allows something beforehand; what was allowed before ends.
+    pub fn allow(&mut self, allowance: Allowance) {
+        self.allowance = Some(allowance);
+    }
+
+    /// The allowance that runs.
+    pub fn allowance(&self) -> Option<&Allowance> {
+        self.allowance.as_ref()
+    }
+
+    /// Ends the allowance.
+    pub fn end_allowance(&mut self) -> Option<Allowance> {
+        self.allowance.take()
+    }
+
+    /// Whether the allowance that runs answers for this. Nothing is used up.
+    pub fn would_allow(&self, order: Order<'_>, state: &Snapshot, now: Time) -> bool {
+        self.allowance.as_ref().is_some_and(|a| covers(a, &self.rules, order, state, now))
+    }
+
+    /// Answers all that a person is asked before a command, and uses up the yes that does. The interlocks refuse
+    /// apart: [`Panel::clear_leg`] and its like judge once more.
+    ///
+    /// # Errors
+    /// [`Held::Asks`] when nobody has said yes; [`Held::Refused`] with `approval_stale` for a yes that was given to
+    /// something else or to another state. That yes is gone.
+    pub fn permit(&mut self, job: JobId, order: Order<'_>, state: &Snapshot, now: Time) -> Result<Permit, Held> {
+        let asks = self.rules.asks(order, state);
+        let (resolved, blind) = match order {
+            Order::Move(m) => (Some(self.rules.resolve(m, state).map_err(Held::Refused)?), self.rules.blind(m, state)),
+            _ => (None, Vec::new()),
+        };
+        let granted = self.grants.iter().position(|g| g.is_for(job)).map(|i| self.grants.swap_remove(i));
+        if let Some(grant) = granted.filter(|_| !asks.is_empty()) {
+            let epoch = order.stage().and_then(|s| state.stage(s.as_str())).map(|s| s.epoch);
+            grant.holds(self.rules.digest(order, state), epoch, &asks, now).map_err(Held::Refused)?;
+        } else if !asks.is_empty() {
+            if !self.would_allow(order, state, now) {
+                return Err(Held::Asks(asks));
+            }
+            if let Some(allowance) = &mut self.allowance {
+                allowance.left -= 1;
+            }
+        }
+        Ok(Permit::new(order, resolved, &asks, blind))
+    }
+
     /// Clears one leg of a move.
     ///
     /// # Errors
-    /// All refusals at once, under the code of the first; nothing has moved.
+    /// All refusals at once, under the code of the first; nothing has moved. `approval_stale` when the permit is for
+    /// another move.
     pub fn clear_leg(
         &mut self,
         stage: &Name,
         leg: &Leg,
+        permit: &Permit,
         state: &Snapshot,
         now: Time,
     ) -> Result<Cleared<'_, Drive>, RigError> {
-        let order = self.rules.judge_leg(stage, leg, state, now)?;
+        permit.covers_leg(stage, leg)?;
+        let order = self.rules.judge_leg(stage, leg, &permit.blind, state, now)?;
         Ok(Cleared { order, panel: PhantomData })
     }
 
     /// Clears a homing.
     ///
     /// # Errors
-    /// All refusals at once; nothing has moved.
-    pub fn clear_home(&mut self, home: &Home, state: &Snapshot, now: Time) -> Result<Cleared<'_, HomeDrive>, RigError> {
+    /// All refusals at once; nothing has moved. `approval_stale` when the permit is for something else.
+    pub fn clear_home(
+        &mut self,
+        home: &Home,
+        permit: &Permit,
+        state: &Snapshot,
+        now: Time,
+    ) -> Result<Cleared<'_, HomeDrive>, RigError> {
+        permit.covers_home(home)?;
         let order = self.rules.judge_home(home, state, now)?;
         Ok(Cleared { order, panel: PhantomData })
     }
@@ -99,9 +172,15 @@ impl Panel {
     /// Clears a change of an output.
     ///
     /// # Errors
-    /// Why not; nothing has changed.
-    pub fn clear_set(&mut self, set: &SetOutput, state: &Snapshot) -> Result<Cleared<'_, SetOutput>, RigError> {
+    /// Why not; nothing has changed. `approval_stale` when a person has to be asked who wasn't.
+    pub fn clear_set(
+        &mut self,
+        set: &SetOutput,
+        permit: &Permit,
+        state: &Snapshot,
+    ) -> Result<Cleared<'_, SetOutput>, RigError> {
         let order = self.rules.judge_set(set, state)?;
+        permit.covers_set(set, &self.rules.asks(Order::Set(set), state))?;
         Ok(Cleared { order, panel: PhantomData })
     }
 }

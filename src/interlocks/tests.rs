@@ -14,6 +14,8 @@ use crate::model::{
 };
 use crate::units::{Distance, Position, Unit};
 
+mod permits;
+
 const NOW: Time = Time(Duration::from_secs(100));
 
 /// Two stages, `a` with x and y, `b` with z; a box over x and y, one over x and z.

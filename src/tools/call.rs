@@ -212,6 +212,8 @@ pub(crate) struct Call {
     pub(crate) gone: CancellationToken,
     /// Where signs of life go, if the client asked for them.
     pub(crate) beat: Option<Beat>,
+    /// Who can be asked for approvals: the client's user, where the rig file lets that count.
+    pub(crate) user: Option<rmcp::Peer<rmcp::RoleServer>>,
     /// Whether it has become a job, which the rig thread records.
     pub(crate) begun: Arc<AtomicBool>,
     /// Its place among the calls of its client, where these come one after the other.

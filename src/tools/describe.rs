@@ -56,7 +56,10 @@ pub(crate) fn manifest(rig: &Rig) -> Answer {
 
 fn stage_words(stage: &Stage, rig: &Rig) -> String {
     let home = match &stage.home {
-        Homing::Cycle { order, .. } => format!("homes in the order {}", names(order)),
+        Homing::Cycle { order, ask, .. } => {
+            let asks = if *ask { "; a person approves it each time" } else { "" };
+            format!("homes in the order {}{asks}", names(order))
+        }
         Homing::Never => "has no homing: a person declares where its axes stand (trust: assumed)".into(),
     };
     let why = because(stage.why.as_deref());
@@ -81,6 +84,12 @@ fn axis_words(axis: &Axis) -> String {
     }
     if !axis.holds_unpowered {
         line.push_str("; does not hold without power");
+    }
+    if let Some(step) = axis.blind_step {
+        line.push_str(&format!(
+            "; without a known position, steps up to {} {u} that a person approves",
+            plain(step.to(u))
+        ));
     }
     line.push_str(&because(axis.why.as_deref()));
     line.push('.');
@@ -176,8 +185,14 @@ fn cannot(rig: &Rig) -> Vec<String> {
 
 fn stage_json(stage: &Stage, rig: &Rig) -> Value {
     let home = match &stage.home {
-        Homing::Cycle { order, timeout } => {
-            json!({ "method": "cycle", "order": order.iter().map(|n| n.as_str()).collect::<Vec<_>>(), "timeout_s": number(Some(timeout.as_secs_f64())) })
+        Homing::Cycle { order, timeout, ask } => {
+            let order: Vec<&str> = order.iter().map(|n| n.as_str()).collect();
+            let timeout = number(Some(timeout.as_secs_f64()));
+            let mut home = json!({ "method": "cycle", "order": order, "timeout_s": timeout });
+            if *ask {
+                home["ask"] = json!("operator");
+            }
+            home
         }
         Homing::Never => json!({ "method": "never" }),
     };
@@ -211,6 +226,9 @@ fn axis_json(axis: &Axis) -> Value {
     if let Some(a) = &axis.approach {
         let from = if a.direction > 0.0 { "upwards" } else { "downwards" };
         m.insert("approach".into(), json!(format!("{from}, overshooting by {} {u}", plain(a.overshoot.to(u)))));
+    }
+    if let Some(step) = axis.blind_step {
+        m.insert("blind_step".into(), number(Some(step.to(u))));
     }
     insert_why(&mut m, axis.why.as_deref());
     Value::Object(m)

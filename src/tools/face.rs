@@ -25,7 +25,7 @@ use super::record::Named;
 use super::registry::{self, Need, Spec};
 use super::seats::{Seated, Seats, Visit};
 use super::turns::Turn;
-use super::{stopping, words};
+use super::{elicit, stopping, words};
 use crate::access::{self, Policy, Visitor};
 use crate::config;
 use crate::model::{Caller, Code, Moved, RigError, Way};
@@ -39,7 +39,8 @@ Begin with describe_rig (axes, units, limits, which way is toward the sample), t
 unit; limits are refused, never clamped: check_move shows what is allowed without moving. A stage whose position isn't \
 referenced must be homed first. move_by needs the state_epoch on which you decided (from get_state or the last answer). \
 Errors read: [code] what happened. Moved: no|yes|unknown. Next: what to do; follow Next. A call that takes long answers \
-status \"running\" with a job_id: call get_job. stop works at any moment and needs nothing; after it, clear_fault \
+status \"running\" with a job_id: call get_job. Status \"waiting_for_person\": tell the person at the rig what it asks; \
+only they can say yes, and the job goes on by itself. stop works at any moment and needs nothing; after it, clear_fault \
 releases the stage, unless a person stopped it. Positions from a `counter` prove nothing about a jam. Emergency stops, \
 limit switches and laser interlocks are the hardware's: this server never replaces them; when unsure, ask the person at \
 the rig.";
@@ -148,6 +149,7 @@ impl Face {
         let Some(built) = core.tools.iter().find(|t| t.spec.name == spec.name) else {
             return Err(ToolError::new(Code::Unsupported, format!("This rig has nothing for {}.", spec.name)));
         };
+        let (state, replies) = (request.request_state, request.input_responses);
         let args = Args::check(request.arguments, &built.input, built.validator()?, core.rig());
         let args = match args {
             Err(e) if spec.name == "stop" => return Err(stopping::in_spite_of(core, e).await),
@@ -156,6 +158,7 @@ impl Face {
         let caller = self.caller(cx);
         core.seat.calls(&caller.client);
         let beat = cx.meta.get_progress_token().map(|token| Beat { peer: cx.peer.clone(), token });
+        let user = (self.asks_users(cx) && !modern(cx)).then(|| cx.peer.clone());
         let call = Call {
             core: core.clone(),
             tool: spec.name,
@@ -164,10 +167,20 @@ impl Face {
             id: cx.id.to_string(),
             gone: cx.ct.clone(),
             beat,
+            user,
             begun,
             turn: self.turn(spec, cx).await?,
         };
-        (spec.run)(call).await
+        match state {
+            Some(state) if self.asks_users(cx) => elicit::replied(&call, &state, replies.as_ref()).await,
+            _ => (spec.run)(call).await,
+        }
+    }
+
+    /// Whether this client's user may be asked for approvals.
+    fn asks_users(&self, cx: &RequestContext<RoleServer>) -> bool {
+        let counts = self.0.rig().is_some_and(|rig| rig.approvals.elicitation);
+        counts && elicit::can_ask(cx, self.0.seat.way)
     }
 
     /// Who calls.
@@ -309,6 +322,7 @@ impl ServerHandler for Face {
         let named = |key: &str| request.arguments.as_ref()?.get(key)?.as_str().map(str::to_owned);
         let device = ["stage", "device", "camera"].into_iter().find_map(named);
         let device = device.filter(|d| self.0.rig().is_some_and(|r| r.stage(d).is_some() || r.camera(d).is_some()));
+        let first = request.request_state.is_none() && !spec.hints.read_only;
         let arguments = (!spec.hints.read_only).then(|| request.arguments.clone()).flatten();
         let (begun, caller) = (Arc::new(AtomicBool::new(false)), self.caller(&cx));
         let named = Named { caller: &caller, call: cx.id.to_string(), tool: spec.name, arguments: arguments.as_ref() };
@@ -321,6 +335,14 @@ impl ServerHandler for Face {
             && !begun.load(Ordering::Relaxed)
         {
             self.0.record.refused(live, &named, error);
+        }
+        if first
+            && modern(&cx)
+            && self.asks_users(&cx)
+            && let (Ok(answer), RigPart::Live(live)) = (&outcome, &self.0.rig)
+            && let Some(question) = elicit::instead(answer, &live.handle.snapshot())
+        {
+            return Ok(CallToolResponse::InputRequired(question));
         }
         let mut result = self.result(spec.name, outcome, device.as_deref());
         if modern(&cx) {

@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 use super::answer::{Outcome, ToolError};
 use super::call::{Live, RigPart};
 use super::face::Face;
-use super::{readiness, state, stopping, words};
+use super::{approvals, readiness, state, stopping, words};
 use crate::access;
 use crate::actor::{RigHandle, Ticket};
-use crate::config::OnClientLost;
+use crate::config::{OnClientLost, Rig};
 use crate::model::{
     Activity, AxisId, Caller, CameraStatus, Code, JobState, JobStatus, Moved, Name, RigError, Snapshot, StageStatus,
     StopBy, Way,
@@ -143,6 +143,7 @@ impl Face {
         let cameras: Vec<Value> = snapshot.cameras.iter().map(|c| state::camera_json(c, rig)).collect();
         let running: Vec<&JobStatus> = running(&snapshot).collect();
         lines.extend(running.iter().map(|j| job_line(j)));
+        lines.extend(approvals::allowance_line(&snapshot, rig, now));
         let audit = live.events.failing();
         let found = readiness::hitches(rig, &snapshot, now, None, audit.as_deref());
         let not_ready: Vec<&str> = found.iter().map(|h| h.what.as_str()).collect();
@@ -157,6 +158,8 @@ impl Face {
         let data = json!({
             "rig": rig.name.as_str(), "rig_path": file, "version": version, "owner_pid": pid, "clients": seats,
             "stages": stages, "cameras": cameras, "jobs": running.iter().map(|j| job_json(j)).collect::<Vec<_>>(),
+            "approvals": snapshot.approvals().map(|a| approvals::approval_json(a, now)).collect::<Vec<_>>(),
+            "allowance": snapshot.allowance.as_ref().map(|a| approvals::allowance_json(a, rig, now)),
             "queued": snapshot.queued, "ready": not_ready.is_empty(), "not_ready": not_ready,
             "read_only": self.0.policy.read_only, "errors": self.0.tally.json(),
         });
@@ -264,11 +267,7 @@ impl Face {
         self.person(|handle, caller| {
             let rig = handle.rig();
             let wrong = |what: String| RigError::new(Code::InvalidArgument, what);
-            let id = match (axis.split_once('.'), rig.stages.as_slice()) {
-                (Some((stage, axis)), _) => AxisId::new(stage, axis),
-                (None, [only]) => AxisId::new(only.id.as_str(), axis),
-                (None, _) => return Err(wrong(format!("Which stage's {axis:?}? Axes are written stage.axis."))),
-            };
+            let id = axis_named(rig, axis)?;
             let own =
                 rig.axis(&id).ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no {id}.")))?.unit;
             let unit = match unit {
@@ -293,9 +292,13 @@ impl Face {
         self.person(|handle, caller| {
             let state = handle.snapshot();
             let waiting: Vec<(&JobStatus, &str)> =
-                state.jobs.iter().filter_map(|j| Some((&**j, j.waits_for.as_deref()?))).collect();
+                state.jobs.iter().filter(|j| j.approval.is_none()).filter_map(|j| Some((&**j, j.waits_for.as_deref()?))).collect();
             let all = || waiting.iter().map(|(j, what)| format!("{} ({what})", j.id)).collect::<Vec<_>>().join(", ");
             let (job, what) = match (job, waiting.as_slice()) {
+                (_, []) if state.approvals().next().is_some() => {
+                    let what = "No job waits for something done by hand; what waits to be approved, `steadyhand approve` shows.";
+                    return Err(RigError::new(Code::NotFound, what));
+                }
                 (_, []) => return Err(RigError::new(Code::NotFound, "No job waits for a person.")),
                 (None, [only]) => *only,
                 (None, _) => {
@@ -316,7 +319,7 @@ impl Face {
     }
 
     /// Carries out an order that only a person may give.
-    fn person(&self, order: impl FnOnce(&RigHandle, &Caller) -> Result<(String, Value), RigError>) -> Said {
+    pub(super) fn person(&self, order: impl FnOnce(&RigHandle, &Caller) -> Result<(String, Value), RigError>) -> Said {
         let live = match self.live() {
             Ok(live) => live,
             Err(said) => return said,
@@ -342,11 +345,26 @@ impl Face {
     }
 }
 
+/// The axis that a person means: `stage.axis`, or its name alone where there is one stage.
+pub(super) fn axis_named(rig: &Rig, axis: &str) -> Result<AxisId, RigError> {
+    match (axis.split_once('.'), rig.stages.as_slice()) {
+        (Some((stage, axis)), _) if Name::is_valid(stage) && Name::is_valid(axis) => Ok(AxisId::new(stage, axis)),
+        (None, [only]) if Name::is_valid(axis) => Ok(AxisId::new(only.id.as_str(), axis)),
+        (Some(_), _) | (None, [_]) => {
+            Err(RigError::new(Code::NotFound, format!("{axis:?} names no axis; they are written stage.axis.")))
+        }
+        (None, _) => {
+            let what = format!("Which stage's {axis:?}? Axes are written stage.axis.");
+            Err(RigError::new(Code::InvalidArgument, what))
+        }
+    }
+}
+
 /// How long a person's order may take. The rig thread answers each; should it hang, the person must hear of that.
 const ORDER: Duration = Duration::from_secs(15);
 
 /// Waits on this thread for an answer of the rig thread, without a runtime.
-fn wait_for<T>(mut ticket: Ticket<T>) -> Result<T, RigError> {
+pub(super) fn wait_for<T>(mut ticket: Ticket<T>) -> Result<T, RigError> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -417,6 +435,10 @@ fn running(snapshot: &Snapshot) -> impl Iterator<Item = &JobStatus> {
 
 fn job_line(job: &JobStatus) -> String {
     let how = match &job.state {
+        JobState::Running if job.approval.is_some() => {
+            let (what, id) = job.approval.as_ref().map_or(("", ""), |a| (a.what.as_str(), a.id.as_str()));
+            format!("WAITS FOR A PERSON to approve: {what}; `steadyhand approve {id}` shows it")
+        }
         JobState::Running if job.waits_for.is_some() => {
             let what = job.waits_for.as_deref().unwrap_or_default();
             format!("WAITS FOR A PERSON to {what}, who then says `steadyhand confirm {}`", job.id)

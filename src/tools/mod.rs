@@ -11,10 +11,12 @@
 //! | `book`, `wait`, `call` | commands that run, and waiting for them |
 //! | `turns`, `progress` | the order of a client's calls; signs of life of a long one |
 //! | `presence`, `readiness` | which devices are there, for the list; what keeps the rig from being ready |
-//! | `seats`, `tally`, `front` | who is served; which codes were answered; what the local socket asks for |
+//! | `seats`, `tally`, `front`, `approvals` | who is served; which codes were answered; what the local socket asks for; what waits for a person's yes |
+//! | `elicit` | asking a client's user for it |
 //! | `describe`, `state`, `motion`, `stopping`, `jobs`, `outputs`, `camera`, `picture`, `region`, `images`, `eaa` | the tools |
 
 mod answer;
+mod approvals;
 mod args;
 mod background;
 mod book;
@@ -22,6 +24,7 @@ mod call;
 mod camera;
 mod describe;
 mod eaa;
+mod elicit;
 mod face;
 mod front;
 mod images;
@@ -45,6 +48,7 @@ mod turns;
 mod wait;
 mod words;
 
+pub use approvals::AllowRequest;
 pub use call::{Live, RigPart};
 pub use face::{Face, Parts};
 pub use front::{Said, lost_call};

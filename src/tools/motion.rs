@@ -183,7 +183,12 @@ fn verdict_answer(v: &Verdict, stage: &Stage, asked: Unit) -> Answer {
     let mut text = if v.refusals.is_empty() {
         next = Some(("move_to", format!("move_to {}", call(&v.targets))));
         let slow = if v.slow { " slowly, because it leads back from where the stage should not be" } else { "" };
-        format!("Allowed: {} to {goal}{slow}, about {}. Nothing has moved.", stage.id, words::seconds(v.duration))
+        let asks = if v.asks.is_empty() {
+            String::new()
+        } else {
+            format!(" A person will be asked first: {}", super::approvals::reasons(&v.asks))
+        };
+        format!("Allowed: {} to {goal}{slow}, about {}.{asks} Nothing has moved.", stage.id, words::seconds(v.duration))
     } else {
         let why: Vec<String> = v
             .refusals
@@ -221,6 +226,9 @@ fn verdict_answer(v: &Verdict, stage: &Stage, asked: Unit) -> Answer {
         .with("duration_s", number(Some(v.duration.as_secs_f64())))
         .with("slow", v.slow)
         .with("refusals", refusals(&v.refusals));
+    if !v.asks.is_empty() {
+        answer = answer.with("asks", super::approvals::asks_json(&v.asks));
+    }
     if let Some(nearest) = &v.nearest {
         answer = answer.with("nearest", as_json(nearest));
     }

@@ -57,6 +57,14 @@ pub(crate) fn hitches(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>
         found.push(Hitch::new(what).person("ask the person at the rig to make room for the audit log or to mend it"));
     }
     let wanted = |name: &str| only.is_none_or(|o| o == name);
+    // What a person decides comes first: nothing else that the device needs would be taken before.
+    found.extend(state.approvals().map(|a| {
+        let (id, job) = (&a.id, a.job);
+        let say = format!(
+            "ask the person at the rig to decide, with `steadyhand approve {id}`; then get_job {{\"job_id\": \"{job}\"}}"
+        );
+        Hitch::new(format!("{job} waits for a person's approval ({id})")).by("get_job", None, say)
+    }));
     for stage in rig.stages.iter().filter(|s| wanted(s.id.as_str())) {
         match state.stage(stage.id.as_str()) {
             Some(status) => found.extend(of_stage(stage, status, state, now)),
@@ -77,7 +85,8 @@ pub(crate) fn hitches(rig: &Rig, state: &Snapshot, now: Time, only: Option<&str>
         let say = format!("diagnose {{}} says what {name} needs");
         found.push(Hitch::new(format!("sensor {name} can't be read")).by("diagnose", None, say));
     }
-    let waiting = running(state).filter_map(|j| Some((j, j.waits_for.as_ref()?)));
+    let by_hand = running(state).filter(|j| j.approval.is_none());
+    let waiting = by_hand.filter_map(|j| Some((j, j.waits_for.as_ref()?)));
     found.extend(waiting.map(|(j, what)| {
         let say =
             format!("ask the person at the rig to {what} and to confirm it; then get_job {{\"job_id\": \"{}\"}}", j.id);
@@ -258,6 +267,7 @@ mod tests {
             doing: String::new(),
             orphan: false,
             waits_for: None,
+            approval: None,
         })
     }
 

@@ -150,6 +150,20 @@ pub(crate) fn recovery(code: Code) -> Recovery {
             )],
             "ask the person at the rig to take it back with `steadyhand reclaim`",
         ),
+        Code::ApprovalDenied => (
+            &[(
+                "get_state",
+                "don't ask for the same again: ask the person at the rig what shall be done instead; get_state {} shows where it stands",
+            )],
+            "ask the person at the rig what shall be done instead",
+        ),
+        Code::ApprovalExpired => {
+            (&[("", "make sure that a person is at the rig, then call {tool} again")], "ask for a person at the rig")
+        }
+        Code::ApprovalStale => (
+            &[("get_state", "call get_state {}, decide anew, and call {tool} again; a person will be asked again")],
+            "ask the person at the rig",
+        ),
         Code::CommandIdUsed => (&[("", "call {tool} with a command_id of its own, if this is another command")], ""),
         Code::OutcomeUnknown => (
             &[(

@@ -10,7 +10,7 @@ use super::args::cut;
 use super::call::{Call, Live, RigPart};
 use super::readiness::{Hitch, hitches};
 use super::schema::{Object, Schema, choice, integer_in, stage, text};
-use super::words;
+use super::{approvals, words};
 use crate::config::Rig;
 use crate::model::{
     CameraStatus, Fault, JobState, JobStatus, LinkStatus, OutputStatus, Remedy, SensorStatus, Snapshot, StageStatus,
@@ -82,17 +82,22 @@ pub(crate) fn report(
     let sensors: &[SensorStatus] = if only.is_none() { &state.sensors } else { &[] };
     lines.extend(sensors.iter().map(|s| super::outputs::sensor_line(s, rig, now)));
     let running: Vec<Value> = state.jobs.iter().filter(|j| j.state == JobState::Running).map(|j| job_json(j)).collect();
-    let runs = |j: &JobStatus| match &j.waits_for {
-        Some(what) => format!("{} waits for a person to {what}.", j.id),
-        None => format!("{} runs: {}.", j.id, j.title),
+    let runs = |j: &JobStatus| match (&j.approval, &j.waits_for) {
+        (Some(a), _) => format!("{} waits for a person to approve ({}): {}.", j.id, a.id, a.what),
+        (None, Some(what)) => format!("{} waits for a person to {what}.", j.id),
+        (None, None) => format!("{} runs: {}.", j.id, j.title),
     };
     lines.extend(state.jobs.iter().filter(|j| j.state == JobState::Running).map(|j| runs(j)));
+    lines.extend(approvals::allowance_line(state, rig, now));
     let mut answer = Answer::ok("")
         .with("jobs", running)
         .with("control", "anybody")
         .with("queued", state.queued)
         .with("cameras", cameras.iter().map(|c| camera_json(c, rig)).collect::<Vec<_>>())
         .with("ready", found.is_empty());
+    if let Some(a) = &state.allowance {
+        answer = answer.with("allowance", approvals::allowance_json(a, rig, now));
+    }
     let rows = outputs.iter().map(|o| super::outputs::output_json(o, rig));
     answer = fitting(answer, "outputs", rows, outputs.len());
     let rows = sensors.iter().map(|s| super::outputs::sensor_json(s, rig, now));
@@ -152,6 +157,9 @@ fn job_json(job: &JobStatus) -> Value {
     ]);
     if let Some(what) = &job.waits_for {
         m.insert("waiting_for_person".into(), json!(what));
+    }
+    if let Some(a) = &job.approval {
+        m.insert("approval_id".into(), json!(a.id.as_str()));
     }
     Value::Object(m)
 }
@@ -488,8 +496,15 @@ pub(crate) async fn whoami(call: Call) -> Outcome {
         1 => "",
         _ => " Others are served too: what they do shows in get_state and list_events.",
     };
-    let text = format!("You are {} {way}. {how}{others}", call.caller.client);
-    Ok(Answer::ok(text)
+    let state = call.live()?.handle.snapshot();
+    let (rig, now) = (call.live()?.handle.rig().clone(), call.live()?.handle.now());
+    let allowed = approvals::allowance_line(&state, &rig, now).map_or(String::new(), |l| format!(" {l}"));
+    let text = format!("You are {} {way}. {how}{others}{allowed}", call.caller.client);
+    let answer = match &state.allowance {
+        Some(a) => Answer::ok(text).with("allowance", approvals::allowance_json(a, &rig, now)),
+        None => Answer::ok(text),
+    };
+    Ok(answer
         .with("role", if seat.way == Way::Relay { "relay" } else { "owner" })
         .with("owner_pid", owner)
         .with("clients", clients)

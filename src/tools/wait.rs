@@ -6,15 +6,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Outcome, ToolError};
 use super::book::{Begun, Entry, Key};
 use super::call::Call;
-use super::{progress, words};
+use super::{approvals, elicit, progress, words};
 use crate::actor::{RigHandle, Ticket};
-use crate::model::{Code, CommandId, JobId, JobState, Moved, Name, Origin, Report, RigError, Snapshot};
+use crate::model::{Approval, Code, CommandId, JobId, JobState, Moved, Name, Origin, Report, RigError, Snapshot, Time};
 use crate::plans::Plan;
 use crate::store::PastCommand;
 
@@ -162,6 +163,12 @@ async fn wait(
     }
 }
 
+/// Waits on for a command that was begun by an earlier call of the same client.
+pub(crate) async fn resumed(call: &Call, entry: &Entry) -> Outcome {
+    let patience = call.patience(call.live()?.handle.rig());
+    wait(call, entry, Some(patience), &CancellationToken::new(), &CancellationToken::new()).await
+}
+
 async fn patience_ends(patience: Option<Duration>) {
     match patience {
         Some(time) => tokio::time::sleep(time).await,
@@ -169,13 +176,29 @@ async fn patience_ends(patience: Option<Duration>) {
     }
 }
 
-/// Ends once the command waits for a person, which can take longer than any caller waits.
+/// Ends once the command waits for a person, which can take longer than any caller waits. Where the client's own user
+/// can be asked for an approval, that comes first.
 async fn person_asked(call: &Call, entry: &Entry) {
     let Ok(live) = call.live() else { return std::future::pending().await };
     let mut changes = live.handle.changes();
     let asks = |s: &Snapshot| s.job(entry.job).is_some_and(|j| j.waits_for.is_some());
-    if changes.wait_for(|s| asks(s)).await.is_err() {
-        std::future::pending::<()>().await;
+    loop {
+        let Ok(state) = changes.wait_for(|s| asks(s)).await.map(|s| s.clone()) else {
+            return std::future::pending().await;
+        };
+        let approval = state.job(entry.job).and_then(|j| j.approval.clone());
+        let (Some(user), Some(approval)) = (&call.user, approval) else { return };
+        let (user, handle, caller) = (user.clone(), live.handle.clone(), call.caller.clone());
+        let id = approval.id.clone();
+        // It goes on when this call has answered: a dialog that stands open still counts.
+        let asking = tokio::spawn(async move { elicit::ask(&user, &handle, &caller, &approval).await });
+        if !asking.await.unwrap_or(false) {
+            return;
+        }
+        let over = |s: &Snapshot| s.approvals().all(|a| a.id != id);
+        if changes.wait_for(|s| over(s)).await.is_err() {
+            return std::future::pending().await;
+        }
     }
 }
 
@@ -198,6 +221,9 @@ pub(crate) async fn beats(call: &Call, job: JobId) {
 pub(crate) fn running(call: &Call, entry: &Entry) -> Answer {
     let state = call.live().ok().map(|l| l.handle.snapshot());
     let job = state.as_ref().and_then(|s| s.job(entry.job));
+    if let (Some(a), Ok(live)) = (job.and_then(|j| j.approval.as_ref()), call.live()) {
+        return approving(call, entry, a, live.handle.now());
+    }
     if let Some(what) = job.and_then(|j| j.waits_for.as_ref()) {
         return asking(entry, what);
     }
@@ -236,6 +262,31 @@ fn asking(entry: &Entry, what: &str) -> Answer {
         .with("waits_for", what)
         .moved(Moved::Unknown)
         .epoch(None)
+        .next("get_job", next)
+}
+
+/// The answer of a call whose command waits for a person's yes.
+fn approving(call: &Call, entry: &Entry, a: &Approval, now: Time) -> Answer {
+    let text = format!(
+        "{} waits for a person to approve: {}. {} Ask the person at the rig to decide there, with `steadyhand approve {}`: \
+         nobody else can. On a yes it is judged again and goes on by itself; it expires in {} s.",
+        entry.job,
+        a.what,
+        approvals::reasons(&a.asks),
+        a.id,
+        a.until.since(now).as_secs()
+    );
+    let next = format!("get_job {{\"job_id\": \"{}\", \"wait_s\": 20}} once the person was asked", entry.job);
+    let mut answer = Answer::ok(text);
+    if let Value::Object(facts) = approvals::approval_json(a, now) {
+        answer.data.extend(facts.into_iter().filter(|(key, _)| key != "client" && key != "caller"));
+    }
+    answer
+        .with("status", "waiting_for_person")
+        .with("tool", entry.tool)
+        .with("waits_for", format!("approve: {}", a.what))
+        .moved(a.moved)
+        .epoch(entry.stage.as_ref().and_then(|n| call.epoch(n.as_str())))
         .next("get_job", next)
 }
 

@@ -20,7 +20,7 @@ impl Job {
         }
         let set = SetOutput { output: light.output.clone(), value: light.open.clone() };
         let state = bench.state();
-        let cleared = bench.panel.clear_set(&set, &state)?;
+        let cleared = bench.panel.clear_set(&set, self.permit()?, &state)?;
         bench.outputs[output].set(cleared, bench.now)?;
         self.lit = Some((output, is.unwrap_or_else(|| bench.outputs[output].dark())));
         self.wait(Stand::Lighting { camera, output: Some(output) })
@@ -34,7 +34,8 @@ impl Job {
         let set = SetOutput { output: unit.status.output.clone(), value };
         let state = bench.state();
         // What is refused has its reason in the state of the light: gone, stopped and so safe, faulty.
-        if let Ok(cleared) = bench.panel.clear_set(&set, &state)
+        if let Ok(permit) = self.permit()
+            && let Ok(cleared) = bench.panel.clear_set(&set, permit, &state)
             && bench.outputs[index].set(cleared, bench.now).is_ok()
         {
             return Some(index);

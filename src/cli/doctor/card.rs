@@ -84,8 +84,9 @@ pub(super) fn card(rig: &Rig, state: &Snapshot, found: &[Finding], made: &Made) 
         }
         let homed = status.is_some_and(|s| s.axes.iter().all(|a| a.trust == Trust::Referenced));
         let home = match &stage.home {
-            Homing::Cycle { order, .. } => {
-                format!("order {}", order.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+            Homing::Cycle { order, ask, .. } => {
+                let order = order.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                format!("order {order}{}", if *ask { "; a person approves it each time" } else { "" })
             }
             Homing::Never => "none: a person declares positions".into(),
         };

@@ -14,7 +14,7 @@ use super::folder::Socket;
 use super::lock::Ownership;
 use super::wire::{Patient, REQUEST, Request, same_user};
 use crate::model::{Code, RigError, StopBy};
-use crate::tools::{Face, Said};
+use crate::tools::{AllowRequest, Face, Said};
 
 /// How long a connection may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -108,6 +108,12 @@ fn answer(face: &Face, request: Result<Request, String>, crowded: bool) -> Said 
         Ok(Request::Reclaim { device }) => face.reclaim(&device),
         Ok(Request::Reference { axis, value, unit }) => face.reference(&axis, value, unit.as_deref()),
         Ok(Request::Confirm { job, done, by }) => face.confirm(job.as_deref(), done, &by),
+        Ok(Request::Approvals { id }) => face.approvals(id.as_deref()),
+        Ok(Request::Approve { id, yes, by, reason }) => face.decide(&id, yes, &by, reason.as_deref()),
+        Ok(Request::Allow { bounds, stage, what, steps, seconds, by }) => {
+            face.allow(&AllowRequest { bounds, stage, what, steps, seconds }, &by)
+        }
+        Ok(Request::AllowEnd { by }) => face.end_allowance(&by),
         Err(why) => {
             let what = format!("This is no request of this version ({}): {why}.", env!("CARGO_PKG_VERSION"));
             Said::error(RigError::new(Code::InvalidArgument, what), "use the same version of steadyhand everywhere.")

@@ -80,6 +80,45 @@ pub enum Request {
         /// The person's name, for the log.
         by: String,
     },
+    /// What waits for a person's approval.
+    Approvals {
+        /// That one alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+    },
+    /// A person says yes or no to it.
+    Approve {
+        /// Which.
+        id: String,
+        /// Yes or no.
+        yes: bool,
+        /// The person's name, for the log.
+        by: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A person allows beforehand what an unattended run needs.
+    Allow {
+        /// Axes, each with its lowest and its highest position in its own unit.
+        bounds: Vec<(String, f64, f64)>,
+        /// Of this stage alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stage: Option<String>,
+        /// `move`, `home`, `shot`, `output`.
+        what: Vec<String>,
+        /// For how many commands.
+        steps: u32,
+        /// For how long.
+        seconds: f64,
+        /// The person's name, for the log.
+        by: String,
+    },
+    /// A person ends that.
+    AllowEnd {
+        /// The person's name, for the log.
+        by: String,
+    },
 }
 
 impl Request {
