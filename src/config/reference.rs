@@ -40,6 +40,8 @@ const PARTS: &[Part] = &[
             may("output", "sections", "Shutters, lights, wheels and digital lines."),
             may("sensor", "sections", "What is only read."),
             may("keep_out", "sections", "Volumes that no carriage may enter."),
+            may("rule", "sections", "Conditions over the whole rig, judged before something happens or all the time."),
+            may("budget", "section", "How much may be asked for."),
             may("calls", "section", "How long calls and readings may take."),
             may("approvals", "section", "How a person is asked who has to approve something."),
             may("images", "section", "Where pictures go, and how large a preview is."),

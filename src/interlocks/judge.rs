@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::asks::Order;
+use super::conditions::Ahead;
 use super::keep_out::{Meets, meet};
 use super::path::{self, Drive, HomeDrive, Leg, StageTraits, all_axes, whereabouts};
 use crate::config::{Axis, Homing, Rig, Stage};
@@ -150,10 +151,12 @@ impl Rules {
         let blind = self.blind(movement, state);
         let mut swept: Vec<(AxisId, Span)> = Vec::new();
         let (mut duration, mut free, mut slow) = (Duration::ZERO, 1.0_f64, false);
+        let order = Order::Move(movement);
         for leg in &resolved.legs {
             let judged = self.judge_way(index, leg, &from, &blind, state);
-            for r in judged.refusals {
-                if !refusals.contains(&r) {
+            let (gates, _) = self.gates(Ahead { order, drive: Some(&judged.drive) }, state);
+            for r in judged.refusals.into_iter().chain(gates) {
+                if !refusals.iter().any(|other| *other == r || (r.code == Code::Rule && other.rule == r.rule)) {
                     refusals.push(r);
                 }
             }
@@ -168,15 +171,64 @@ impl Rules {
             slow |= judged.slow;
             from.clone_from(&leg.targets);
         }
+        let (over, affordable) = self.over_budget(stage, &resolved, &state.recent_moves, now);
+        free = free.min(affordable);
+        refusals.extend(over);
         if refusals.iter().any(|r| r.code == Code::KeepOut) {
             free = short_of(stage, &resolved, free);
+        }
+        if refusals.iter().any(|r| r.code == Code::Rule) {
+            free = self.share_that_gates_allow(stage, &resolved, free, state);
         }
         let nearest = (free < 1.0).then(|| self.partway(stage, &resolved, free)).flatten();
         let asks = self.asks(Order::Move(movement), state);
         Ok(Verdict { refusals, asks, targets: resolved.targets, swept, duration, nearest, slow })
     }
 
-    /// Judges one leg for the panel. `blind` are axes that may go although nobody knows where they stand.
+    /// The largest share of a way, at most `most`, at which all gates hold: found by trying.
+    fn share_that_gates_allow(&self, stage: &Stage, resolved: &Resolved, most: f64, state: &Snapshot) -> f64 {
+        let allowed = |share: f64| {
+            let part = |((name, from), (_, to)): (&(Name, Position), &(Name, Position))| {
+                let way = Distance::base((*to - *from).in_base() * share).unwrap_or_default();
+                (name.clone(), *from + way)
+            };
+            let targets: Vec<(Name, Position)> = resolved.from.iter().zip(&resolved.targets).map(part).collect();
+            let order = Move { stage: stage.id.clone(), aim: Aim::To(targets.clone()) };
+            let drive = path::drive(stage, &resolved.from, &Leg { targets }, 1.0);
+            self.gates(Ahead { order: Order::Move(&order), drive: Some(&drive) }, state).0.is_empty()
+        };
+        if allowed(most) {
+            return most;
+        }
+        // A share of nothing is no move at all: what refuses even that has nothing to do with the way.
+        let (mut low, mut high) = (1e-6, most);
+        if !allowed(low) {
+            return 0.0;
+        }
+        for _ in 0..24 {
+            let middle = f64::midpoint(low, high);
+            if allowed(middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    /// What a person is asked because of rules, before a move.
+    pub(super) fn rules_ask(&self, movement: &Move, state: &Snapshot) -> Vec<Ask> {
+        let (Ok(resolved), Ok((_, stage))) = (self.resolve(movement, state), self.stage(&movement.stage)) else {
+            return Vec::new();
+        };
+        let (mut from, mut all) = (resolved.from, Vec::<Ask>::new());
+        for leg in &resolved.legs {
+            let drive = path::drive(stage, &from, leg, 1.0);
+            let (_, asks) = self.gates(Ahead { order: Order::Move(movement), drive: Some(&drive) }, state);
+            all.extend(asks.into_iter().filter(|a| !all.iter().any(|b| b.rule == a.rule)).collect::<Vec<_>>());
+            from.clone_from(&leg.targets);
+        }
+        all
+    }
+
+    /// Judges one leg for the panel, and tells what a person is asked because of rules. `blind` are axes that may go
+    /// although nobody knows where they stand.
     pub(super) fn judge_leg(
         &self,
         name: &Name,
@@ -184,7 +236,7 @@ impl Rules {
         blind: &[Name],
         state: &Snapshot,
         now: Time,
-    ) -> Result<Drive, RigError> {
+    ) -> Result<(Drive, Vec<Ask>), RigError> {
         let (index, stage) = self.stage(name)?;
         let status = state.stage(name.as_str());
         let mut refusals = self.readiness(stage, status, now);
@@ -196,8 +248,11 @@ impl Rules {
         }
         let judged = self.judge_way(index, leg, &from, blind, state);
         refusals.extend(judged.refusals);
-        refused(stage, refusals)?;
-        Ok(judged.drive)
+        let movement = Move { stage: name.clone(), aim: Aim::To(leg.targets.clone()) };
+        let (gates, asks) = self.gates(Ahead { order: Order::Move(&movement), drive: Some(&judged.drive) }, state);
+        refusals.extend(gates);
+        refused(&stage.id, refusals)?;
+        Ok((judged.drive, asks))
     }
 
     /// Judges a homing; moves nothing.
@@ -225,7 +280,8 @@ impl Rules {
         // Homing is how a position that isn't known becomes known: readings are needed, trust is not.
         let mut refusals = self.readiness(stage, status, now);
         refusals.extend(self.homing_meets(stage, state));
-        refused(stage, refusals)?;
+        refusals.extend(self.gates(Ahead { order: Order::Home(home), drive: None }, state).0);
+        refused(&stage.id, refusals)?;
         Ok(HomeDrive { stage: stage.id.clone(), axes, timeout: *timeout })
     }
 
@@ -538,10 +594,10 @@ fn toward_switch(axis: &Axis, from: Position, to: Position) -> Option<Refusal> {
     })
 }
 
-fn refused(stage: &Stage, refusals: Vec<Refusal>) -> Result<(), RigError> {
+pub(super) fn refused(device: &Name, refusals: Vec<Refusal>) -> Result<(), RigError> {
     let Some(first) = refusals.first() else { return Ok(()) };
     let what = refusals.iter().map(|r| r.what.as_str()).collect::<Vec<_>>().join(" ");
-    Err(RigError { refusals: refusals.clone(), ..RigError::new(first.code, what).on(&stage.id) })
+    Err(RigError { refusals: refusals.clone(), ..RigError::new(first.code, what).on(device) })
 }
 
 /// A verdict's refusals as one error, for those who asked to move.
