@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use cel::common::ast::SourceInfo;
 use cel::common::types::{CelBool, CelDouble, CelString};
 use cel::common::value::CowVal;
 use cel::context::VariableResolver;
@@ -17,6 +18,8 @@ mod check;
 pub(super) const LONGEST: usize = 1000;
 /// The deepest nesting of brackets, signs and choices.
 const DEEPEST: usize = 16;
+/// The parser's stack.
+const STACK: usize = 8 << 20;
 
 /// What a word of a condition can stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +81,8 @@ pub struct Flaw {
     pub message: String,
     /// What to write instead.
     pub remedy: String,
+    /// Whether it is a name that the rig doesn't have.
+    pub unknown: bool,
 }
 
 impl Condition {
@@ -89,8 +94,7 @@ impl Condition {
     /// false.
     pub fn compile(text: &str, vocabulary: &Vocabulary) -> Result<Condition, Flaw> {
         bounded(text)?;
-        let parsed = Parser::new().max_recursion_depth(96).error_recovery_limit(1).parse_with_source_info(text);
-        let (mut expression, source) = parsed.map_err(|errors| syntax(text, &errors))?;
+        let (mut expression, source) = parse(text)?;
         let reads = check::check(&mut expression, text, &source, vocabulary)?;
         Ok(Condition { text: text.to_owned(), expression, reads })
     }
@@ -120,6 +124,21 @@ impl Condition {
             _ => Err(Undecided),
         }
     }
+}
+
+/// Parses on a thread with room enough for the deepest text that [`bounded`] lets through: the parser goes down a dozen
+/// levels of grammar for each bracket, and who reads a rig file may have little of its stack left.
+fn parse(text: &str) -> Result<(IdedExpr, SourceInfo), Flaw> {
+    let work = || {
+        let parser = Parser::new().max_recursion_depth(96).error_recovery_limit(1);
+        parser.parse_with_source_info(text).map_err(|errors| syntax(text, &errors))
+    };
+    let failed = || flaw(0..text.len(), "this can't be read as a condition", "write it more simply");
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("rule parser".into()).stack_size(STACK).spawn_scoped(scope, work);
+        // A panic of the parser is a flaw of the text, not of the program.
+        thread.map_or_else(|_| failed(), |t| t.join().unwrap_or_else(|_| failed()))
+    })
 }
 
 /// The answer of a condition hangs on a value that isn't known.
@@ -194,14 +213,19 @@ fn bounded(text: &str) -> Result<(), Flaw> {
 }
 
 fn flaw<T>(at: Range<usize>, message: impl Into<String>, remedy: impl Into<String>) -> Result<T, Flaw> {
-    Err(Flaw { at, message: message.into(), remedy: remedy.into() })
+    Err(Flaw { at, message: message.into(), remedy: remedy.into(), unknown: false })
 }
 
 /// The parser's first complaint, with its line and column made an offset.
 fn syntax(text: &str, errors: &cel::ParseErrors) -> Flaw {
     let remedy = "conditions are written like stage.sample.x < 10.0 && output.shutter == 'closed'";
     let Some(first) = errors.errors.first() else {
-        return Flaw { at: 0..text.len(), message: "this is no condition".into(), remedy: remedy.into() };
+        return Flaw {
+            at: 0..text.len(),
+            message: "this is no condition".into(),
+            remedy: remedy.into(),
+            unknown: false,
+        };
     };
     let (line, column) = (usize::try_from(first.pos.0).unwrap_or(1), usize::try_from(first.pos.1).unwrap_or(1));
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
@@ -210,7 +234,7 @@ fn syntax(text: &str, errors: &cel::ParseErrors) -> Flaw {
     let said = first.msg.lines().next().unwrap_or_default();
     let said = said.split(" expecting ").next().unwrap_or(said).trim_start_matches("Syntax error: ");
     let message = format!("this is no condition: {}", said.chars().take(120).collect::<String>());
-    Flaw { at: at..(at + 1).min(text.len()).max(at), message, remedy: remedy.into() }
+    Flaw { at: at..(at + 1).min(text.len()).max(at), message, remedy: remedy.into(), unknown: false }
 }
 
 #[cfg(test)]

@@ -100,6 +100,8 @@ fn finish(sink: &mut Sink<'_>, draft: RuleDraft<'_>, gate: &Vocabulary, watch: &
     let words = if when == When::Gate { gate } else { watch };
     let require = match Condition::compile(text, words) {
         Ok(condition) => condition,
+        // Among other problems a name may be missing because of them.
+        Err(flaw) if flaw.unknown && !sink.is_empty() => return None,
         Err(flaw) => {
             let place = place(sink, text, &at, &flaw);
             sink.say(place, flaw.message, flaw.remedy);

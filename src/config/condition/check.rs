@@ -12,8 +12,8 @@ use super::{DEEPEST, Flaw, Reads, Type, Vocabulary, Word, flaw};
 
 /// The most nodes of an expression.
 const NODES: usize = 200;
-/// The deepest expression. A chain of `&&` is as deep as it is long.
-const DEPTH: usize = 6 * DEEPEST;
+/// The deepest expression: what judges it has the stack of whoever asks. A chain of `&&` is parsed as a flat tree.
+const DEPTH: usize = 2 * DEEPEST;
 /// The most factors and divisors: with numbers of at most 1e12 nothing overflows.
 const FACTORS: usize = 16;
 /// The largest number that may be written, and the smallest divisor.
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
         let at = start..start + length.max(1).min(self.text.len() - start);
         let Some(word) = self.vocabulary.word(&name) else {
             let message = format!("there is no `{name}` {}", self.vocabulary.place());
-            return flaw(at, message, self.instead(&name));
+            return Err(Flaw { at, message, remedy: self.instead(&name), unknown: true });
         };
         if !self.reads.iter().any(|r| r.name == name) {
             self.reads.push(Reads { name: name.clone(), variable: word.variable.clone(), unit: word.unit.clone() });
