@@ -44,6 +44,69 @@ fn percent(v: f64) -> OutputValue {
     OutputValue::Percent(Percent::new(v).unwrap())
 }
 
+/// `rigs/interlocks.toml` on the simulated bench.
+fn example() -> Lab {
+    let mut lab = Lab::new(include_str!("../rigs/interlocks.toml"), Bench::microscope(1));
+    lab.until("it is online", Duration::from_secs(10), |l| {
+        let state = l.state();
+        let read = state.stage("scope").is_some_and(|s| s.read_at.is_some());
+        let sensed = state.sensors.iter().all(|s| s.value.is_some());
+        let seen = state.outputs.iter().all(|o| o.ready && o.value.is_some());
+        read && sensed && seen && state.cameras.iter().all(|c| c.ready)
+    });
+    lab.home().unwrap();
+    lab
+}
+
+#[test]
+fn the_laser_of_the_example_is_off_while_the_lid_is_open() {
+    let mut lab = example();
+    let e = set(&mut lab, "laser", percent(20.0)).unwrap_err();
+    assert!(e.code == Code::Rule && e.what.contains("sensor.lid_closed false"), "the bench's lid is open: {e}");
+    assert_eq!(lab.bench.channel("io", "lamp"), "0", "it doesn't even flash");
+    assert!(lab.bench.measure("io", "lid", 1.0));
+    lab.run_ms(500);
+    set(&mut lab, "laser", percent(20.0)).unwrap();
+    assert!(lab.bench.measure("io", "lid", 0.0));
+    let opened = lab.now();
+    lab.until("the laser is out", Duration::from_secs(2), |l| l.bench.channel("io", "lamp") == "0");
+    let took = lab.now() - opened;
+    assert!(took < Duration::from_millis(250), "{took:?}");
+    lab.run_ms(2000);
+    let told = events(&lab, "tripped");
+    assert_eq!(told.len(), 1, "an open lid doesn't storm: {told:?}");
+    assert!(told[0].contains("sensor.lid_closed false") && told[0].contains("laser"), "{told:?}");
+    assert_eq!(set(&mut lab, "laser", percent(20.0)).unwrap_err().code, Code::Rule);
+    set(&mut lab, "laser", percent(0.0)).unwrap();
+    // Nothing is known of a lid whose cable is out.
+    assert!(lab.bench.measure("io", "lid", 1.0));
+    lab.run_ms(500);
+    lab.bench.fault("io", Fault::Unplug).unwrap();
+    lab.run_ms(2000);
+    assert!(set(&mut lab, "laser", percent(20.0)).is_err());
+}
+
+#[test]
+fn the_shutter_of_the_example_is_closed_during_slews() {
+    let mut lab = example();
+    set(&mut lab, "shutter", OutputValue::Open(true)).unwrap();
+    go(&mut lab, &[("x", 30.0)]).unwrap();
+    assert_eq!((shutter(&lab).as_str(), lab.bench.channel("io", "shutter").as_str()), ("closed", "closed"));
+}
+
+#[test]
+fn the_example_exposes_only_at_rest() {
+    let mut lab = example();
+    let away = lab.to(&[("x", 60.0)]);
+    let moving = lab.begin_move(away).unwrap();
+    lab.until("it moves", Duration::from_secs(3), |l| l.scope().activity == Activity::Moving);
+    let rig = lab.handle.rig().clone();
+    let shot = Shot { camera: Name::new("main"), change: CameraChange::default() };
+    let shot = lab.start(Sequence::picture("shot".into(), &rig, vec![], shot)).unwrap();
+    assert_eq!(lab.answer(shot).unwrap_err().code, Code::Rule);
+    lab.answer(moving).unwrap();
+}
+
 const DARK: &str = r#"
 [[rule]]
 name = "dark while slewing"

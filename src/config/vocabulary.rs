@@ -160,7 +160,7 @@ impl Vocabulary {
     }
 
     /// The word of that name.
-    pub(super) fn word(&self, name: &str) -> Option<&Word> {
+    pub fn word(&self, name: &str) -> Option<&Word> {
         self.words.iter().find(|w| w.name == name)
     }
 

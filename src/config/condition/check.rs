@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
                     }
                 };
                 if let LiteralValue::Double(v) = literal
-                    && !(v.inner().abs() <= LARGEST)
+                    && (v.inner().is_nan() || v.inner().abs() > LARGEST)
                 {
                     return flaw(at, "this number is too large", format!("write at most {LARGEST}"));
                 }
