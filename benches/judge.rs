@@ -46,7 +46,8 @@ fn rig() -> String {
 }
 
 fn main() {
-    let lab = Lab::new(&rig(), Bench::microscope(1));
+    let mut lab = Lab::new(&rig(), Bench::microscope(1));
+    lab.run_ms(100);
     let mut state = Snapshot::clone(&lab.state());
     let now = lab.handle.now();
     state.at = now;

@@ -242,6 +242,8 @@ fn a_rule_about_a_target_is_judged_before_moves_alone_and_names_the_nearest_that
     let movement = lab.to(&[("z", 4000.0)]);
     let verdict = lab.handle.rules().judge_move(&movement, &lab.state(), lab.handle.now()).unwrap();
     assert_eq!(verdict.refusals[0].code, Code::Rule);
+    let allowed = verdict.refusals[0].allowed.clone().unwrap();
+    assert!(allowed.starts_with("the same move as far as scope.z to 3499.9"), "{allowed}");
     let nearest = verdict.nearest.unwrap()[0].1.in_base();
     assert!((3.49..3.5).contains(&nearest), "{nearest}");
     go(&mut lab, &[("z", nearest * 1000.0)]).unwrap();

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::asks::Order;
-use super::judge::Rules;
-use super::path::Drive;
-use crate::config::{Reads, Rule, Value, Variable, speed_unit};
+use super::judge::{Resolved, Rules};
+use super::path::{self, Drive, Leg};
+use crate::config::{Reads, Rule, Stage, Value, Variable, speed_unit};
 use crate::model::{
-    Activity, Ask, AxisId, Code, Name, OutputKind, OutputValue, Refusal, RigError, SensorValue, SetOutput, Shot,
-    Snapshot, StageStatus, Trust,
+    Activity, Aim, Ask, AxisId, Code, Move, Name, OutputKind, OutputValue, Refusal, RigError, SensorValue, SetOutput,
+    Shot, Snapshot, StageStatus, Trust,
 };
-use crate::units::{Dimension, Position, Speed, plain};
+use crate::units::{Dimension, Distance, Position, Speed, plain};
 
 /// How much older than `fresh_ms` a stage's reading may be before a rule takes its positions for unknown.
 const STALE: Duration = Duration::from_secs(2);
@@ -61,6 +61,54 @@ impl Rules {
             refusals.push(Refusal { code: Code::Rule, rule: name, what, why, allowed: None });
         }
         (refusals, asks)
+    }
+
+    /// The largest share of a way, at most `most`, at which all gates hold: found by trying.
+    pub(super) fn share_that_gates_allow(
+        &self,
+        stage: &Stage,
+        resolved: &Resolved,
+        most: f64,
+        state: &Snapshot,
+    ) -> f64 {
+        let allowed = |share: f64| {
+            let part = |((name, from), (_, to)): (&(Name, Position), &(Name, Position))| {
+                let way = Distance::base((*to - *from).in_base() * share).unwrap_or_default();
+                (name.clone(), *from + way)
+            };
+            let targets: Vec<(Name, Position)> = resolved.from.iter().zip(&resolved.targets).map(part).collect();
+            let order = Move { stage: stage.id.clone(), aim: Aim::To(targets.clone()) };
+            let drive = path::drive(stage, &resolved.from, &Leg { targets }, 1.0);
+            self.gates(Ahead { order: Order::Move(&order), drive: Some(&drive) }, state).0.is_empty()
+        };
+        if allowed(most) {
+            return most;
+        }
+        // A share of nothing is no move at all: what refuses even that has nothing to do with the way.
+        let (mut low, mut high) = (1e-6, most);
+        if !allowed(low) {
+            return 0.0;
+        }
+        for _ in 0..24 {
+            let middle = f64::midpoint(low, high);
+            if allowed(middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    /// What a person is asked because of rules, before a move.
+    pub(super) fn rules_ask(&self, movement: &Move, state: &Snapshot) -> Vec<Ask> {
+        let (Ok(resolved), Ok((_, stage))) = (self.resolve(movement, state), self.stage(&movement.stage)) else {
+            return Vec::new();
+        };
+        let (mut from, mut all) = (resolved.from, Vec::<Ask>::new());
+        for leg in &resolved.legs {
+            let drive = path::drive(stage, &from, leg, 1.0);
+            let (_, asks) = self.gates(Ahead { order: Order::Move(movement), drive: Some(&drive) }, state);
+            all.extend(asks.into_iter().filter(|a| !all.iter().any(|b| b.rule == a.rule)).collect::<Vec<_>>());
+            from.clone_from(&leg.targets);
+        }
+        all
     }
 
     /// Judges an exposure; nothing is exposed.

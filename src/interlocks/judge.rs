@@ -70,7 +70,7 @@ impl Rules {
         &self.rig
     }
 
-    fn stage(&self, name: &Name) -> Result<(usize, &Stage), RigError> {
+    pub(super) fn stage(&self, name: &Name) -> Result<(usize, &Stage), RigError> {
         let found = self.rig.stages.iter().enumerate().find(|(_, s)| s.id == *name);
         found.ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no stage {name}.")))
     }
@@ -181,50 +181,21 @@ impl Rules {
             free = self.share_that_gates_allow(stage, &resolved, free, state);
         }
         let nearest = (free < 1.0).then(|| self.partway(stage, &resolved, free)).flatten();
+        if let Some(nearest) = &nearest {
+            let show = |(name, p): &(Name, Position)| {
+                let id = AxisId { stage: stage.id.clone(), axis: name.clone() };
+                format!("{id} to {}", self.rig.show(&id, *p))
+            };
+            let part = format!("the same move as far as {}", nearest.iter().map(show).collect::<Vec<_>>().join(", "));
+            refusals
+                .iter_mut()
+                .filter(|r| r.allowed.is_none() && matches!(r.code, Code::KeepOut | Code::Rule))
+                .for_each(|r| {
+                    r.allowed = Some(part.clone());
+                });
+        }
         let asks = self.asks(Order::Move(movement), state);
         Ok(Verdict { refusals, asks, targets: resolved.targets, swept, duration, nearest, slow })
-    }
-
-    /// The largest share of a way, at most `most`, at which all gates hold: found by trying.
-    fn share_that_gates_allow(&self, stage: &Stage, resolved: &Resolved, most: f64, state: &Snapshot) -> f64 {
-        let allowed = |share: f64| {
-            let part = |((name, from), (_, to)): (&(Name, Position), &(Name, Position))| {
-                let way = Distance::base((*to - *from).in_base() * share).unwrap_or_default();
-                (name.clone(), *from + way)
-            };
-            let targets: Vec<(Name, Position)> = resolved.from.iter().zip(&resolved.targets).map(part).collect();
-            let order = Move { stage: stage.id.clone(), aim: Aim::To(targets.clone()) };
-            let drive = path::drive(stage, &resolved.from, &Leg { targets }, 1.0);
-            self.gates(Ahead { order: Order::Move(&order), drive: Some(&drive) }, state).0.is_empty()
-        };
-        if allowed(most) {
-            return most;
-        }
-        // A share of nothing is no move at all: what refuses even that has nothing to do with the way.
-        let (mut low, mut high) = (1e-6, most);
-        if !allowed(low) {
-            return 0.0;
-        }
-        for _ in 0..24 {
-            let middle = f64::midpoint(low, high);
-            if allowed(middle) { low = middle } else { high = middle }
-        }
-        low
-    }
-
-    /// What a person is asked because of rules, before a move.
-    pub(super) fn rules_ask(&self, movement: &Move, state: &Snapshot) -> Vec<Ask> {
-        let (Ok(resolved), Ok((_, stage))) = (self.resolve(movement, state), self.stage(&movement.stage)) else {
-            return Vec::new();
-        };
-        let (mut from, mut all) = (resolved.from, Vec::<Ask>::new());
-        for leg in &resolved.legs {
-            let drive = path::drive(stage, &from, leg, 1.0);
-            let (_, asks) = self.gates(Ahead { order: Order::Move(movement), drive: Some(&drive) }, state);
-            all.extend(asks.into_iter().filter(|a| !all.iter().any(|b| b.rule == a.rule)).collect::<Vec<_>>());
-            from.clone_from(&leg.targets);
-        }
-        all
     }
 
     /// Judges one leg for the panel, and tells what a person is asked because of rules. `blind` are axes that may go

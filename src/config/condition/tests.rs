@@ -1,3 +1,5 @@
+//! Conditions: what they mean, what is told of wrong ones, and texts that want to break the parser.
+
 use std::path::Path;
 
 use super::*;
