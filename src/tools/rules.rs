@@ -88,3 +88,39 @@ pub(crate) fn tripped_lines(state: &Snapshot) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{config, devices};
+
+    fn rig() -> Rig {
+        let text = include_str!("../../rigs/interlocks.toml");
+        config::parse(text, Path::new("rig.toml"), &devices::known()).unwrap_or_else(|p| panic!("{p}"))
+    }
+
+    #[test]
+    fn rules_and_budgets_are_in_the_manifest_with_the_owners_words() {
+        let answer = crate::tools::describe::manifest(&rig());
+        for said in [
+            "Rule \"laser off while the lid is open\" must hold before anything begins and at all times, else it makes the \
+             outputs safe: output.laser == 0 || sensor.lid_closed (owner: the beam is class 4).",
+            "Rule \"near the sample\" must hold before anything begins, else a person is asked",
+            "Budget: scope.z at most 1000 um a move, at most 120 moves a minute.",
+        ] {
+            assert!(answer.text.contains(said), "{said}\n{}", answer.text);
+        }
+        assert_eq!(answer.data["rules"][3]["ask"], "operator");
+        assert_eq!(answer.data["rules"][0]["why"], "the beam is class 4");
+        assert_eq!(answer.data["budget"]["max_step"]["scope.z"]["most"], 1000.0);
+    }
+
+    #[test]
+    fn a_state_report_names_the_rules_that_do_not_hold() {
+        let state =
+            Snapshot { tripped: vec!["\"dark\" doesn't hold: output.shutter 'open'".into()], ..Snapshot::default() };
+        assert_eq!(tripped_lines(&state), ["Rule \"dark\" doesn't hold: output.shutter 'open'."]);
+    }
+}
