@@ -317,6 +317,8 @@ pub enum Remedy {
     Restart,
     /// A person takes the port back that was lent to another program.
     Reclaim,
+    /// A person releases it, who has seen why it moved.
+    Resume,
 }
 
 /// One axis, as last read.
@@ -921,6 +923,8 @@ codes! {
     Rule = "rule_refused",
     /// The rig file's budget doesn't allow it: the step is too long, or there were too many moves.
     Budget = "over_budget",
+    /// The stage was moved, but not by an order from here: by a hand at the controller, or by another program.
+    MovedByHand = "moved_by_hand",
 }
 
 impl fmt::Display for Code {

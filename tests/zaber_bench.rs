@@ -108,6 +108,8 @@ fn a_knob_moves_the_axis_is_told_and_costs_no_trust() {
     assert_eq!(focus.axes[0].trust, Trust::Referenced);
     assert!((focus.axes[0].position.unwrap().in_base() - 5.5).abs() < 0.01);
     assert!(lab.log.events.lock().iter().any(|e| e.what.contains("NC, manual control")));
+    assert_eq!(go(&mut lab, "focus", &[("z", 5.0)]).unwrap_err().code, Code::Faulted, "it is the hand's");
+    lab.resume().unwrap();
     go(&mut lab, "focus", &[("z", 5.0)]).unwrap();
 }
 

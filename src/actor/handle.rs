@@ -15,7 +15,7 @@ use crate::model::{
     JobState, JobStatus, Name, Origin, Report, RigError, Snapshot, StopBy, Time,
 };
 use crate::plans::Plan;
-use crate::store::PersonStop;
+use crate::store::{PersonStop, Standstills};
 use crate::units::Position;
 
 /// The program's clock. The only place that reads the system's.
@@ -297,6 +297,11 @@ impl RigHandle {
     /// The record of a person's stop.
     pub fn person_stop(&self) -> &PersonStop {
         &self.shared.stopped
+    }
+
+    /// Where stages were last at rest, on record.
+    pub fn standstills(&self) -> &Standstills {
+        &self.shared.standstills
     }
 
     /// Declares where an axis stands: from then on it reads `position`, with trust `assumed`, until its connection

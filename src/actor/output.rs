@@ -427,6 +427,7 @@ impl OutputUnit {
             && f.remedy != Remedy::ClearFault
         {
             let how = match f.remedy {
+                Remedy::Resume => "Only a person releases it, with `steadyhand resume`.",
                 Remedy::Reclaim => "It ends when that person takes it back.",
                 Remedy::Reconnect => "It ends by itself when the device answers again.",
                 _ => "Only a restart of the program ends it.",

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounde
 use parking_lot::Mutex;
 
 use crate::model::{Name, StopBy};
-use crate::store::PersonStop;
+use crate::store::{Kept, PersonStop, Standstills};
 
 /// Wakes the rig thread. Waking twice is waking once.
 #[derive(Clone, Debug)]
@@ -166,6 +166,8 @@ pub(crate) struct Shared {
     pub(crate) jobs: AtomicU64,
     /// A person's stop on record.
     pub(crate) stopped: PersonStop,
+    /// Where stages were last at rest.
+    pub(crate) standstills: Standstills,
     /// Clients that are gone, until the rig thread has seen to their jobs and published it.
     pub(crate) lost: Mutex<Vec<Name>>,
     /// Whether a person has a way to stop that needs no client.
@@ -173,11 +175,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(stopped: PersonStop) -> Arc<Shared> {
+    pub(crate) fn new(kept: Kept) -> Arc<Shared> {
         Arc::new(Shared {
             stops: Stops::default(),
             jobs: AtomicU64::new(0),
-            stopped,
+            stopped: kept.stopped,
+            standstills: kept.standstills,
             lost: Mutex::default(),
             person_way: AtomicBool::new(false),
         })

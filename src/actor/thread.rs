@@ -16,22 +16,23 @@ use crate::config::Rig;
 use crate::devices::Devices;
 use crate::interlocks::Rules;
 use crate::model::{Epoch, Snapshot};
-use crate::store::PersonStop;
+use crate::store::Kept;
 
 /// A worker with the handle on it, not yet running: tests drive the passes themselves. Stages that a person has
-/// `stopped` before come up stopped.
+/// stopped before come up stopped, and positions that disk and controller agree on
+/// are restored.
 pub fn assemble(
     rig: &Arc<Rig>,
     mut devices: Devices,
     journal: Box<dyn Journal>,
-    stopped: PersonStop,
+    kept: impl Into<Kept>,
     clock: Clock,
     epoch: Epoch,
 ) -> (RigHandle, Worker, Sleeper) {
     let rules = Arc::new(Rules::new(rig.clone(), std::mem::take(&mut devices.traits)));
     let (outbox, inbox) = orders();
     let (waker, sleep) = wake();
-    let shared = Shared::new(stopped);
+    let shared = Shared::new(kept.into());
     let (publish, published) = watch::channel(Arc::new(Snapshot::default()));
     let worker = Worker::new(rules.clone(), devices, inbox, shared.clone(), publish, journal, epoch);
     let handle = RigHandle { orders: outbox, wake: waker, shared, published, rules, clock };
@@ -41,7 +42,8 @@ pub fn assemble(
 /// What the rig thread sleeps on.
 pub struct Sleeper(super::sync::Sleep);
 
-/// Starts the rig thread. Stages that a person has `stopped` before come up stopped.
+/// Starts the rig thread. Stages that a person has stopped before come up stopped, and positions that disk and controller agree on
+/// are restored.
 ///
 /// # Errors
 /// When the operating system gives no thread.
@@ -49,11 +51,11 @@ pub fn spawn(
     rig: &Arc<Rig>,
     devices: Devices,
     journal: Box<dyn Journal>,
-    stopped: PersonStop,
+    kept: impl Into<Kept>,
     epoch: Epoch,
 ) -> io::Result<(RigHandle, JoinHandle<()>)> {
     let clock = Clock::start();
-    let (handle, mut worker, sleeper) = assemble(rig, devices, journal, stopped, clock.clone(), epoch);
+    let (handle, mut worker, sleeper) = assemble(rig, devices, journal, kept, clock.clone(), epoch);
     // The first state is there before the first caller.
     worker.pass(clock.now());
     let thread = std::thread::Builder::new().name("rig".into()).spawn(move || {

@@ -100,7 +100,7 @@ impl Worker {
         let sources = devices.sources.iter();
         let stages = rig.stages.iter().zip(devices.stages).zip(sources);
         let stages = stages.map(|((config, driver), source)| {
-            let mut stage = StageUnit::new(config, driver, *source, epoch);
+            let mut stage = StageUnit::new(config, driver, *source, epoch, shared.standstills.of(&config.id));
             stage.status.stopped_by = shared.stopped.stops(&config.id).then_some(StopBy::Person);
             stage
         });
@@ -613,6 +613,11 @@ impl Worker {
         }
         for s in &mut self.sensors {
             all.extend(s.notes.drain(..).map(|(kind, what)| (kind, s.status.sensor.clone(), what)));
+        }
+        for stage in &mut self.stages {
+            if let Some(record) = stage.take_record() {
+                self.shared.standstills.keep(&stage.status.stage, record);
+            }
         }
         for (kind, device, what) in all {
             tracing::info!(%device, kind, "{what}");

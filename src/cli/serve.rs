@@ -24,7 +24,7 @@ use crate::gateway::http;
 use crate::gateway::local::{self, About, Ownership, Place, Sessions};
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
 use crate::model::{Caller, Epoch, Event, Name, RigError, StopBy, Way};
-use crate::store::{self, EventLog, PersonStop, SavedPositions, Store};
+use crate::store::{self, EventLog, Kept, SavedPositions, Store};
 use crate::tools::{Face, Live, Parts, RigPart, Visit};
 
 /// Serve one client on standard input and output (the default command).
@@ -418,8 +418,8 @@ pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
     // Nobody's clock goes back by as much as a stage's moves since the last start count.
     let epoch = Epoch(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0));
-    let stopped = PersonStop::open(store.data_dir())?;
-    let (handle, _thread) = actor::spawn(&rig, devices, Box::new(events.clone()), stopped, epoch).map_err(|e| {
+    let kept = Kept::open(store.data_dir())?;
+    let (handle, _thread) = actor::spawn(&rig, devices, Box::new(events.clone()), kept, epoch).map_err(|e| {
         RigError::new(crate::model::Code::Internal, format!("The rig thread could not be started: {e}."))
     })?;
     // A move waits for its line in the audit log: the rig thread hears of it at once.
@@ -558,7 +558,7 @@ mod tests {
         let made = devices::make(&rig, &mut |link| devices::link::connector(link)).expect("devices");
         let folder = tempfile::tempdir().expect("a folder");
         let events = Arc::new(EventLog::open(folder.path()).expect("a log"));
-        let stopped = PersonStop::open(folder.path()).expect("a record");
+        let stopped = crate::store::PersonStop::open(folder.path()).expect("a record");
         let (handle, worker, _sleeper) =
             actor::assemble(&rig, made, Box::new(events), stopped, Clock::start(), Epoch(1));
         assert!(handle.is_alive());

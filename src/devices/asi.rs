@@ -489,7 +489,7 @@ impl Asi {
             homes: Some(false),
             ..StageFacts::default()
         };
-        self.events.push(StageEvent::Online(facts));
+        self.events.push(StageEvent::Online(Box::new(facts)));
         self.talk.learning = None;
         self.talk.poll_wanted = true;
         self.ask_next(now);

@@ -218,7 +218,7 @@ pub trait Stage: Send {
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageEvent {
     /// The controller is there and known.
-    Online(StageFacts),
+    Online(Box<StageFacts>),
     /// The connection is gone; the driver tries to open it again by itself.
     Offline {
         /// `unplugged`, `not_responding` or `not_connected`.
@@ -311,6 +311,8 @@ pub struct StageFacts {
     pub resolution: Vec<Option<Distance>>,
     /// Where each axis's positions come from, where the controller tells; the driver's own word counts otherwise.
     pub sources: Vec<Option<Source>>,
+    /// Axes of which the controller itself says that it has lost their reference: what it counts agrees with nothing.
+    pub unreferenced: Vec<bool>,
     /// How long the travel of each axis is, by the controller's own setting.
     pub travel: Vec<Option<Distance>>,
     /// Between which counts (base unit) each axis lets itself be moved once it is homed.

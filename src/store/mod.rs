@@ -1,4 +1,5 @@
-//! What outlives the program: pictures with their sidecars, the audit log, saved positions, a person's stop.
+//! What outlives the program: pictures with their sidecars, the audit log, saved positions, a person's stop, where stages
+//! were last at rest.
 //!
 //! There is no lock file and no database: every file is written whole under a name of its own and then
 //! renamed into place, so nothing has to be repaired after a crash. All calls but [`EventLog::append`] may
@@ -9,6 +10,7 @@
 //! <data>/audit/newest.json                      the newest line that is on the disk, and its hash
 //! <data>/positions.json                         saved positions
 //! <data>/stopped.json                           a person's stop, while it stands
+//! <data>/standstill.json                        where each stage was last read at rest
 //! <images>/2026-11-30/143501-0007-flake.png     what a model sees (local time, sequence, label)
 //! <images>/2026-11-30/143501-0007-flake.tif     the exact pixels, or .npy
 //! <images>/2026-11-30/143501-0007-flake.json    position, settings, times, caller: written last
@@ -20,6 +22,7 @@ mod files;
 mod images;
 mod person_stop;
 mod positions;
+mod standstills;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -35,12 +38,38 @@ pub use files::stamp;
 pub use images::{Picture, StoredImage};
 pub use person_stop::PersonStop;
 pub use positions::{SavedAxis, SavedPosition, SavedPositions};
+pub use standstills::{Standstill, Standstills, Stood};
 
 use crate::config::{Raw, Rig};
 use crate::model::{Code, Frame, RigError};
 
 /// How much memory recent frames may take.
 const RECENT_BYTES: usize = 256 << 20;
+
+/// What the rig thread finds on record when it starts, and keeps there.
+pub struct Kept {
+    /// A person's stop.
+    pub stopped: PersonStop,
+    /// Where stages were last at rest.
+    pub standstills: Standstills,
+}
+
+impl Kept {
+    /// What is on record in `data_dir`.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] when the operating system gives no thread.
+    pub fn open(data_dir: &Path) -> Result<Kept, RigError> {
+        Ok(Kept { stopped: PersonStop::open(data_dir)?, standstills: Standstills::open(data_dir)? })
+    }
+}
+
+/// With positions that outlive the connection, but not the program.
+impl From<PersonStop> for Kept {
+    fn from(stopped: PersonStop) -> Kept {
+        Kept { stopped, standstills: Standstills::in_memory() }
+    }
+}
 
 /// The files of one rig.
 #[derive(Debug)]

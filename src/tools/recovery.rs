@@ -151,6 +151,14 @@ pub(crate) fn recovery(code: Code) -> Recovery {
             &[("get_state", "call get_state {} before anything else, and tell the person at the rig")],
             "tell the person at the rig; ask the person at the rig to restart the server",
         ),
+        Code::MovedByHand => (
+            &[(
+                "get_state",
+                "ask the person at the rig whether the stage may be moved again, and to release it with `steadyhand resume`; \
+                 get_state {} shows it",
+            )],
+            "ask the person at the rig whether the stage may be moved again, and to release it with `steadyhand resume`",
+        ),
         Code::Released => (
             &[(
                 "diagnose",

@@ -393,6 +393,9 @@ fn what_to_do(d: &Device<'_>, link: &LinkStatus, fault: Option<&Fault>, may_clea
         Some(Remedy::Reclaim) => format!(
             "Ask the person at the rig to take it back when the other program has done with it: `steadyhand reclaim {name}`."
         ),
+        Some(Remedy::Resume) => format!(
+            "Ask the person at the rig whether {name} may be moved again, and to release it with `steadyhand resume`."
+        ),
         Some(Remedy::Restart) => format!("Ask the person at the rig to look at {name} and to restart the server."),
         None if d.ready && link.degraded => {
             "It works, but many replies are damaged: ask the person at the rig to look at the cable.".into()

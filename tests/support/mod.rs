@@ -22,7 +22,7 @@ use steadyhand::model::{
     StopBy, Time, Way,
 };
 use steadyhand::plans::Sequence;
-use steadyhand::store::PersonStop;
+use steadyhand::store::{Kept, PersonStop};
 use steadyhand::units::{Distance, Position, Unit};
 
 /// The demonstration's rig file.
@@ -142,8 +142,8 @@ impl Lab {
         Lab::with(rig_file, bench, PersonStop::in_memory())
     }
 
-    /// The same, with what a person stopped before.
-    pub fn with(rig_file: &str, bench: Bench, stopped: PersonStop) -> Lab {
+    /// The same, with what is on record from before.
+    pub fn with(rig_file: &str, bench: Bench, kept: impl Into<Kept>) -> Lab {
         let rig = rig(rig_file);
         let mut cables = Vec::new();
         let devices = devices::make(&rig, &mut |link| {
@@ -163,7 +163,7 @@ impl Lab {
         let clock = Arc::new(AtomicU64::new(u64::try_from(now.as_nanos()).unwrap()));
         let log = Log::default();
         let (handle, worker, sleeper) =
-            assemble(&rig, devices, Box::new(log.clone()), stopped, Clock::Virtual(clock.clone()), Epoch(1000));
+            assemble(&rig, devices, Box::new(log.clone()), kept, Clock::Virtual(clock.clone()), Epoch(1000));
         let caller = Caller { id: Name::new("test"), client: "test".into(), way: Way::Stdio };
         Lab {
             bench,

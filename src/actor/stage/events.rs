@@ -15,7 +15,7 @@ impl StageUnit {
             return;
         }
         match event {
-            StageEvent::Online(facts) => self.online(facts, now),
+            StageEvent::Online(facts) => self.online(*facts, now),
             StageEvent::Offline { code, what } => self.offline(code, what, now),
             StageEvent::Stirring => {
                 if self.status.activity == Activity::Connecting && self.is_free() {
@@ -120,6 +120,7 @@ impl StageUnit {
             self.status.fault = None;
         }
         self.last = None;
+        self.resting = None;
         self.status.read_at = None;
         if let Doing::Stopping(stopping) = &mut self.doing {
             // A stop that was given before it was known: standstill is still to be read.
@@ -148,7 +149,10 @@ impl StageUnit {
             return;
         }
         self.note("lost", what.clone());
+        // When it answers again, its count is held against where it was at rest.
+        let record = self.record.take();
         self.distrust(&what);
+        self.record = record;
         for axis in &mut self.status.axes {
             axis.position = None;
         }
@@ -157,6 +161,7 @@ impl StageUnit {
         self.last = None;
         self.recovering = None;
         let moving = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. } | Doing::Stopping(_));
+        self.doubtful |= moving;
         self.unseen_end |= moving || self.status.activity.is_motion();
         let unsent = matches!(&self.doing, Doing::Stopping(stopping) if !stopping.handed);
         let (code, what) = if unsent {
@@ -207,7 +212,10 @@ impl StageUnit {
             self.unseen_end = false;
         }
         match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Nothing => self.read_at_rest(&reading, now),
+            Doing::Nothing => {
+                self.read_at_rest(&reading, now);
+                self.watch_for_hands(&reading, now);
+            }
             Doing::Moving(mut watch) => {
                 let seen = watch.read(&reading, now);
                 self.doing = Doing::Moving(watch);
@@ -228,8 +236,12 @@ impl StageUnit {
                 }
             }
         }
-        self.last = Some(reading);
+        let first = self.last.replace(reading).is_none();
         self.last_at = now;
+        if first {
+            self.recall();
+        }
+        self.remember();
     }
 
     /// Nobody ordered a motion; what does the controller do?

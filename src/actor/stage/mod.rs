@@ -3,6 +3,8 @@
 
 mod clock;
 mod events;
+mod hand;
+mod memory;
 mod person;
 
 use std::time::Duration;
@@ -16,6 +18,7 @@ use crate::model::{
     Activity, AxisReading, AxisStatus, Code, Epoch, Fault, Moved, Name, Remedy, RigError, Source, StageStatus, StopBy,
     Time, Trust,
 };
+use crate::store::Standstill;
 use crate::units::{Distance, Position};
 
 /// How often a resting stage is read.
@@ -87,12 +90,28 @@ pub(super) struct StageUnit {
     shift: Vec<Distance>,
     /// Another program has the port.
     lent: bool,
+    /// Where it was last at rest, for the next start; and what of that has been handed over.
+    record: Option<Standstill>,
+    handed_over: Option<Standstill>,
+    /// Where it rests by what is known of it, and when its last motion by an order from here was over.
+    resting: Option<Vec<Option<Position>>>,
+    ordered: Option<Time>,
+    /// How a motion ended is not known since, so that what moves may be that motion.
+    doubtful: bool,
+    /// Since when all readings say that a hand moves it.
+    by_hand: Option<Time>,
     events: Vec<StageEvent>,
     pub(super) notes: Vec<Note>,
 }
 
 impl StageUnit {
-    pub(super) fn new(config: &config::Stage, driver: Box<dyn Stage>, source: Source, epoch: Epoch) -> StageUnit {
+    pub(super) fn new(
+        config: &config::Stage,
+        driver: Box<dyn Stage>,
+        source: Source,
+        epoch: Epoch,
+        record: Option<Standstill>,
+    ) -> StageUnit {
         let axes = config
             .axes
             .iter()
@@ -135,6 +154,12 @@ impl StageUnit {
             recovering: None,
             shift: vec![Distance::default(); config.axes.len()],
             lent: false,
+            handed_over: record.clone(),
+            record,
+            resting: None,
+            ordered: None,
+            doubtful: false,
+            by_hand: None,
             events: Vec::new(),
             notes: Vec::new(),
         }
@@ -213,6 +238,8 @@ impl StageUnit {
         let order = order.less(&self.shift);
         self.guarded(|d, _| sent = d.go(order, now));
         sent.map_err(|e| e.on(&self.config.id))?;
+        // Only a stage at rest stands on record.
+        self.record = None;
         let expected = self.expected(&drive);
         let watch = MotionWatch::new(drive, self.axis_facts(), began, expected, now);
         for (index, axis) in self.status.axes.iter_mut().enumerate() {
@@ -234,6 +261,7 @@ impl StageUnit {
         self.guarded(|d, _| sent = d.home(order, now));
         sent.map_err(|e| e.on(&self.config.id))?;
         // Until the reference is found nothing is known of where the axes are.
+        self.record = None;
         let axes = if home.axes.is_empty() { (0..self.status.axes.len()).collect() } else { home.axes };
         for i in &axes {
             self.status.axes[*i].trust = Trust::Unknown;
@@ -337,12 +365,13 @@ impl StageUnit {
                 self.guarded(|d, _| d.recover(now));
                 return Ok(false);
             }
+            let code = if fault.remedy == Remedy::Resume { Code::NotPermitted } else { fault.code };
             let what = match fault.remedy {
                 Remedy::Reconnect => format!("{} It ends by itself when the device answers again.", fault.what),
-                Remedy::Reclaim => fault.what.clone(),
+                Remedy::Reclaim | Remedy::Resume => fault.what.clone(),
                 _ => format!("{} Only a restart of the program ends it.", fault.what),
             };
-            return Err(self.error(fault.code, &what, Moved::No));
+            return Err(self.error(code, &what, Moved::No));
         }
         if !self.is_free() {
             let what = format!("Stage {} is still {}.", self.config.id, self.status.activity.word());
@@ -411,13 +440,16 @@ impl StageUnit {
     }
 
     fn finish(&mut self, result: Option<Result<Moved, RigError>>) {
-        if result.is_some() {
-            self.outcome = result;
+        if let Some(result) = result {
+            self.doubtful = result.is_err();
+            self.outcome = Some(result);
         }
         for axis in &mut self.status.axes {
             axis.target = None;
             axis.speed = None;
         }
+        self.ordered = Some(self.last_at);
+        self.resting = Some(self.status.axes.iter().map(|a| a.position).collect());
         if self.status.activity.is_motion() {
             self.set_activity(Activity::Idle);
         }
@@ -439,6 +471,7 @@ impl StageUnit {
         for axis in &mut self.status.axes {
             axis.trust = Trust::Unknown;
         }
+        self.record = None;
         self.bump();
     }
 

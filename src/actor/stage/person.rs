@@ -15,6 +15,7 @@ impl StageUnit {
         self.status.axes[index].trust = Trust::Assumed;
         // Where the last move began was meant in the coordinates before.
         self.status.came_from = None;
+        self.resting = None;
         let [was, is] = [read, position].map(|p| crate::units::plain(p.to(self.config.axes[index].unit)));
         let (axis, unit) = (&self.config.axes[index].id.axis, self.config.axes[index].unit);
         self.note("reference", format!("A person declared that {axis} stands at {is} {unit}; it read {was} {unit}."));
@@ -44,14 +45,21 @@ impl StageUnit {
         reading
     }
 
-    /// Releases a person's stop; `false` when there is none.
+    /// Releases a person's stop, and what was moved by hand; `false` when there is neither.
     pub(in crate::actor) fn resume(&mut self) -> bool {
+        let by_hand = self.is_held_by_hand();
         let stands = self.status.stopped_by == Some(StopBy::Person);
         if stands {
             self.status.stopped_by = None;
+        }
+        if by_hand {
+            self.status.fault = None;
+            self.resting = None;
+        }
+        if stands || by_hand {
             self.bump();
         }
-        stands
+        stands || by_hand
     }
 
     /// Its port is another program's from now on, and its position nobody's.

@@ -266,7 +266,7 @@ impl Grbl {
             _ if self.wire.status.bad_frames != self.bad_before && self.attempts < ATTEMPTS => self.attempts += 1,
             _ => {
                 self.phase = Phase::Ready;
-                out.push(StageEvent::Online(self.facts()));
+                out.push(StageEvent::Online(Box::new(self.facts())));
                 self.poll(now);
             }
         }

@@ -146,7 +146,7 @@ impl Unit {
             self.poll_wanted = true;
             self.sought = None;
             let facts = self.facts();
-            self.tell(StageEvent::Online(facts));
+            self.tell(StageEvent::Online(Box::new(facts)));
         }
     }
 
@@ -204,6 +204,7 @@ impl Unit {
             let range = learnt_range(axis);
             facts.travel.push(range.and_then(|[low, high]| Distance::base(high - low).ok()));
             facts.range.push(range);
+            facts.unreferenced.push(axis.is_unreferenced());
             facts.sources.push(Some(if axis.learnt.encoder { Source::Encoder } else { Source::Counter }));
         }
         let each = |of: fn(&Learnt) -> Option<String>| {

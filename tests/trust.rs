@@ -1,0 +1,230 @@
+//! How far positions are believed: what restores that after a break, what lowers it, and motion by somebody's hand.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use hw_sim::{Bench, Fault, ZABER_TOML};
+use steadyhand::model::{Code, Home, Moved, Name, StageStatus, StopBy, Trust};
+use steadyhand::plans::Sequence;
+use steadyhand::store::Kept;
+use support::{DEMO, Lab};
+
+const CHAIN: &str = include_str!("../rigs/zaber-chain.toml");
+
+fn kept(dir: &Path) -> Kept {
+    Kept::open(dir).expect("a record")
+}
+
+/// The program is killed where it stands, and started anew on the same bench and record.
+fn again(lab: Lab, rig: &str, dir: &Path) -> Lab {
+    assert!(lab.handle.standstills().flush(Duration::from_secs(10)), "it is on the disk");
+    let Lab { bench, .. } = lab;
+    let mut lab = Lab::with(rig, bench, kept(dir));
+    lab.online();
+    lab.run_ms(200);
+    lab
+}
+
+fn trust(lab: &Lab) -> Vec<Trust> {
+    lab.scope().axes.iter().map(|a| a.trust).collect()
+}
+
+fn homed(dir: &Path) -> Lab {
+    let mut lab = Lab::with(DEMO, Bench::microscope(1), kept(dir));
+    lab.online();
+    lab.home().unwrap();
+    lab.move_to(&[("x", 41.0), ("y", 20.0), ("z", 1.0)]).unwrap();
+    lab.run_ms(600);
+    lab
+}
+
+#[test]
+fn a_position_is_restored_when_disk_and_controller_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let lab = homed(dir.path());
+    let lab = again(lab, DEMO, dir.path());
+    assert_eq!(trust(&lab), [Trust::Restored; 3]);
+    assert!((lab.reads("x") - 41.0).abs() < 0.01, "{}", lab.reads("x"));
+    // The rig file asks for a reference, which that is not.
+    let mut lab = lab;
+    let e = lab.move_to(&[("x", 42.0)]).unwrap_err();
+    assert!(e.code == Code::NotReferenced && e.what.contains("restored"), "{e}");
+    // Where the rig file takes it, it moves; and its word stays what it is over another start.
+    let lenient = DEMO.replace("trust = \"referenced\"", "trust = \"restored\"");
+    assert_ne!(lenient, DEMO);
+    let mut lab = again(lab, &lenient, dir.path());
+    lab.move_to(&[("x", 42.0)]).unwrap();
+    assert!((lab.truly("x") - 42.0).abs() < 0.03, "{}", lab.truly("x"));
+    lab.run_ms(600);
+    let lab = again(lab, &lenient, dir.path());
+    assert_eq!(trust(&lab), [Trust::Restored; 3]);
+}
+
+#[test]
+fn a_controller_that_was_switched_off_counts_from_zero_and_restores_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lab = homed(dir.path());
+    assert!(lab.handle.standstills().flush(Duration::from_secs(10)));
+    lab.bench.fault("scope", Fault::Reset).unwrap();
+    let lab = again(lab, DEMO, dir.path());
+    assert_eq!(trust(&lab), [Trust::Unknown; 3]);
+}
+
+#[test]
+fn a_count_of_zero_agrees_with_nothing_even_when_it_was_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = CHAIN;
+    let mut lab = Lab::with(rig, Bench::from_toml(ZABER_TOML).unwrap(), kept(dir.path()));
+    lab.online();
+    let home = Home { stage: Name::new("sample"), axes: vec![] };
+    let ticket = lab.start(Sequence::home("home".into(), home)).unwrap();
+    lab.answer(ticket).unwrap();
+    lab.run_ms(600);
+    let sample = |lab: &Lab| lab.state().stage("sample").unwrap().clone();
+    assert_eq!(sample(&lab).axes[0].trust, Trust::Referenced);
+    let lab = again(lab, rig, dir.path());
+    assert_eq!(sample(&lab).axes[0].trust, Trust::Unknown, "home is where it counts zero");
+}
+
+#[test]
+fn a_stage_that_was_moving_at_the_end_is_not_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lab = homed(dir.path());
+    // Killed in mid-move: the controller goes on to its target without us.
+    let movement = lab.to(&[("x", 60.0)]);
+    let _ticket = lab.begin_move(movement).unwrap();
+    lab.run_ms(300);
+    assert!(lab.handle.standstills().flush(Duration::from_secs(10)));
+    let Lab { mut bench, .. } = lab;
+    let later = bench.now() + Duration::from_secs(20);
+    bench.advance(later);
+    let mut lab = Lab::with(DEMO, bench, kept(dir.path()));
+    lab.online();
+    lab.run_ms(600);
+    assert_eq!(trust(&lab), [Trust::Unknown; 3], "nobody here has seen how it got where it is");
+}
+
+#[test]
+fn another_origin_or_sign_restores_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let lab = homed(dir.path());
+    let origin = lab.rig().stages[0].axes[0].origin.in_base();
+    let line = format!("origin = {origin:.1}");
+    assert!(DEMO.contains(&line), "{line}");
+    let moved = DEMO.replacen(&line, &format!("origin = {:.1}", origin - 1.0), 1);
+    let lab = again(lab, &moved, dir.path());
+    assert_eq!(trust(&lab), [Trust::Unknown, Trust::Restored, Trust::Restored]);
+}
+
+#[test]
+fn a_pulled_cable_costs_trust_until_the_controller_says_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lab = homed(dir.path());
+    lab.fault(Fault::Unplug);
+    lab.until("it is missed", Duration::from_secs(5), |l| trust(l) == [Trust::Unknown; 3]);
+    lab.fault(Fault::Plug);
+    lab.online();
+    lab.run_ms(600);
+    assert_eq!(trust(&lab), [Trust::Restored; 3]);
+    // Pulled in mid-move: nobody knows whether it got there.
+    lab.home().unwrap();
+    let movement = lab.to(&[("x", 60.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.run_ms(300);
+    lab.fault(Fault::Unplug);
+    assert_eq!(lab.answer(ticket).unwrap_err().moved, Moved::Unknown);
+    lab.run_ms(3000);
+    lab.fault(Fault::Plug);
+    lab.online();
+    lab.run_ms(600);
+    assert_eq!(trust(&lab)[0], Trust::Unknown);
+}
+
+#[test]
+fn a_stall_takes_the_record_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lab = Lab::with(CHAIN, Bench::from_toml(ZABER_TOML).unwrap(), kept(dir.path()));
+    lab.online();
+    let home = Home { stage: Name::new("sample"), axes: vec![] };
+    let ticket = lab.start(Sequence::home("home".into(), home)).unwrap();
+    lab.answer(ticket).unwrap();
+    let to = |lab: &mut Lab, x: f64| {
+        let movement = steadyhand::model::Move { stage: Name::new("sample"), aim: support::aim(&[("x", x)]) };
+        let ticket = lab.begin_move(movement).unwrap();
+        lab.answer(ticket)
+    };
+    to(&mut lab, 5.0).unwrap();
+    lab.run_ms(600);
+    assert!(lab.handle.standstills().of(&Name::new("sample")).is_some());
+    lab.bench.fault("chain", Fault::Jam { axis: "tilt".into() }).unwrap();
+    assert_eq!(to(&mut lab, 20.0).unwrap_err().code, Code::Stalled);
+    lab.run_ms(600);
+    let kept = lab.handle.standstills().of(&Name::new("sample"));
+    assert!(kept.is_none_or(|k| !k.axes.contains_key("x")), "a stalled axis");
+}
+
+#[test]
+fn a_persons_word_is_restored_as_no_more_than_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lab = homed(dir.path());
+    lab.reference("x", 50.0).unwrap();
+    lab.run_ms(600);
+    let lab = again(lab, DEMO, dir.path());
+    assert_eq!(trust(&lab), [Trust::Assumed, Trust::Restored, Trust::Restored]);
+    assert!((lab.reads("x") - 50.0).abs() < 0.01, "what the person declared counts: {}", lab.reads("x"));
+}
+
+#[test]
+fn a_hand_on_the_knob_pauses_the_stage_until_a_person_releases_it() {
+    let mut lab = Lab::new(CHAIN, Bench::from_toml(ZABER_TOML).unwrap());
+    lab.online();
+    let home = Home { stage: Name::new("sample"), axes: vec![] };
+    let ticket = lab.start(Sequence::home("home".into(), home)).unwrap();
+    lab.answer(ticket).unwrap();
+    lab.run_ms(2000);
+    let sample = |lab: &Lab| -> StageStatus { lab.state().stage("sample").unwrap().clone() };
+    assert_eq!(sample(&lab).fault, None);
+    lab.bench.fault("chain", Fault::Knob { axis: "slide".into(), mm: 3.0 }).unwrap();
+    lab.until("the hand is noticed", Duration::from_secs(5), |l| sample(l).fault.is_some());
+    lab.run_ms(3000);
+    let fault = sample(&lab).fault.unwrap();
+    assert_eq!(fault.code, Code::MovedByHand);
+    assert!(sample(&lab).axes.iter().all(|a| a.trust == Trust::Referenced), "the controller has counted it");
+    let movement = steadyhand::model::Move { stage: Name::new("sample"), aim: support::aim(&[("x", 5.0)]) };
+    let ticket = lab.begin_move(movement.clone()).unwrap();
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Faulted, Moved::No));
+    assert!(e.what.contains("steadyhand resume"), "{e}");
+    // No tool releases it.
+    assert_eq!(lab.recover("sample").unwrap_err().code, Code::NotPermitted);
+    assert_eq!(lab.resume().unwrap(), [Name::new("sample")]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.answer(ticket).unwrap();
+    lab.run_ms(3000);
+    assert_eq!(sample(&lab).fault, None, "what we move ourselves is nobody's hand");
+}
+
+#[test]
+fn neither_a_move_nor_a_stop_nor_a_reconnection_is_taken_for_a_hand() {
+    let mut lab = Lab::homed(1);
+    lab.move_to(&[("x", 41.0)]).unwrap();
+    let movement = lab.to(&[("x", 10.0)]);
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.run_ms(200);
+    lab.handle.stop(None, StopBy::Model);
+    assert!(lab.answer(ticket).is_err());
+    lab.run_ms(3000);
+    assert_eq!(lab.scope().fault, None);
+    lab.recover("scope").unwrap();
+    lab.home().unwrap();
+    lab.run_ms(3000);
+    assert_eq!(lab.scope().fault, None);
+    lab.fault(Fault::Unplug);
+    lab.run_ms(2000);
+    lab.fault(Fault::Plug);
+    lab.online();
+    lab.run_ms(3000);
+    assert_eq!(lab.scope().fault, None);
+}
