@@ -334,6 +334,8 @@ pub struct AxisStatus {
     pub source: Source,
     /// Where the motion in progress ends, if this axis takes part.
     pub target: Option<Position>,
+    /// The most at which the motion in progress may take it; `None` at rest.
+    pub speed: Option<crate::units::Speed>,
     /// Whether a limit switch of this axis is pressed, as far as the controller says.
     pub at_limit: bool,
 }
@@ -640,6 +642,10 @@ pub struct Snapshot {
     /// What is to be known of a person's stop while one stands, as a clause: since when, or that its record can't be
     /// read or written.
     pub person_stop: Option<Arc<str>>,
+    /// When the moves of the last minute began, where a budget counts them.
+    pub recent_moves: Vec<Time>,
+    /// The watches that don't hold, each with what it read.
+    pub tripped: Vec<Arc<str>>,
     /// What a person has allowed beforehand, while it lasts.
     pub allowance: Option<Arc<Allowance>>,
 }
@@ -913,6 +919,10 @@ codes! {
     CommandIdUsed = "command_id_used",
     /// The program ended while this command was under way; nobody knows how far it came.
     OutcomeUnknown = "outcome_unknown",
+    /// A rule of the rig file would not hold, or can't be judged.
+    Rule = "rule_refused",
+    /// The rig file's budget doesn't allow it: the step is too long, or there were too many moves.
+    Budget = "over_budget",
     /// The stage was moved, but not by an order from here: by a hand at the controller, or by another program.
     MovedByHand = "moved_by_hand",
 }

@@ -12,6 +12,7 @@ use super::camera::CameraUnit;
 use super::journal::Entry;
 use super::message::{Slot, Waiting};
 use super::output::OutputUnit;
+use super::sensor::SensorUnit;
 use super::stage::StageUnit;
 use crate::config::Rig;
 use crate::interlocks::{Leg, Panel, Permit};
@@ -39,6 +40,7 @@ pub(super) struct Bench<'a> {
     pub(super) stages: &'a mut [StageUnit],
     pub(super) cameras: &'a mut [CameraUnit],
     pub(super) outputs: &'a mut [OutputUnit],
+    pub(super) sensors: &'a [SensorUnit],
     /// Stages for which a stop is asked that has not been carried out yet.
     pub(super) stop_pending: u64,
     pub(super) simulated: &'a [bool],
@@ -68,6 +70,8 @@ impl Bench<'_> {
             stages: self.stages.iter().map(|s| s.status.clone()).collect(),
             cameras: self.cameras.iter().map(|c| c.status.clone()).collect(),
             outputs: self.outputs.iter().map(|o| o.status.clone()).collect(),
+            sensors: self.sensors.iter().map(|s| s.status.clone()).collect(),
+            recent_moves: self.panel.recent_moves(self.now),
             ..Snapshot::default()
         }
     }
@@ -391,6 +395,8 @@ impl Job {
                 if bench.cameras[camera].is_connecting() && now.since(self.started) < ONLINE {
                     return self.wait(Stand::Camera { shot });
                 }
+                // What is refused is refused before anybody is asked, and before a light is opened.
+                bench.panel.rules().judge_shot(&shot, &bench.state())?;
                 if !self.may(&Step::Shoot(shot.clone()), bench)? {
                     return Ok(Flow::Wait);
                 }

@@ -20,6 +20,7 @@ mod sensor;
 mod stage;
 mod sync;
 mod thread;
+mod watches;
 mod worker;
 
 pub use handle::{Clock, RigHandle};

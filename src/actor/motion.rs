@@ -100,6 +100,11 @@ impl MotionWatch {
         self.drive.axes.iter().find(|a| a.index == index).map(|a| a.to)
     }
 
+    /// The most at which it takes the axis of that index.
+    pub(super) fn speed(&self, index: usize) -> Option<crate::units::Speed> {
+        self.drive.axes.iter().find(|a| a.index == index && a.to != a.from).map(|a| a.speed)
+    }
+
     /// How soon the next reading is worth having: often at the start and near the end.
     pub(super) fn poll_every(&self, now: Time) -> Duration {
         let running = now.since(self.accepted.unwrap_or(self.sent));

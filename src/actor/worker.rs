@@ -80,6 +80,8 @@ pub struct Worker {
     pub(super) allowance_faults: Vec<Name>,
     /// The gate of each link.
     pub(super) gates: Vec<(Name, Gate)>,
+    /// The watches that don't hold.
+    pub(super) tripped: Vec<Arc<str>>,
     closing: Option<(Time, Slot<()>)>,
     done: bool,
 }
@@ -135,6 +137,7 @@ impl Worker {
             allowing: Vec::new(),
             allowance_faults: Vec::new(),
             gates: devices.gates,
+            tripped: Vec::new(),
             closing: None,
             done: false,
         }
@@ -158,6 +161,7 @@ impl Worker {
     pub fn pass(&mut self, now: Time) -> Time {
         let stops = self.stops(now);
         let mut next = self.devices(now);
+        self.watches(now);
         self.lost_callers(now);
         let gone = self.lost_clients(now);
         self.lapse(now);
@@ -264,6 +268,7 @@ impl Worker {
             stages: &mut self.stages,
             cameras: &mut self.cameras,
             outputs: &mut self.outputs,
+            sensors: &self.sensors,
             stop_pending: self.shared.stops.pending(),
             simulated: &self.simulated,
             now,
@@ -648,6 +653,8 @@ impl Worker {
             jobs: self.ended.iter().cloned().chain(running).collect(),
             queued: self.waiting.len(),
             person_stop: self.person_stop_words(),
+            recent_moves: self.panel.recent_moves(now),
+            tripped: self.tripped.clone(),
             allowance: self.panel.allowance().cloned().map(Arc::new),
         };
         self.publish.send_if_modified(|old| {
@@ -667,6 +674,8 @@ impl Worker {
                 && old.sensors == fresh.sensors
                 && old.queued == fresh.queued
                 && old.person_stop == fresh.person_stop
+                && old.recent_moves == fresh.recent_moves
+                && old.tripped == fresh.tripped
                 && old.allowance == fresh.allowance;
             if !same {
                 *old = Arc::new(fresh);

@@ -77,5 +77,8 @@ fn summary(rig: &Rig, path: &Path) -> String {
     for keep_out in &rig.keep_outs {
         lines.push(format!("  keep-out \"{}\"", keep_out.name));
     }
+    for rule in &rig.rules {
+        lines.push(format!("  rule \"{}\"", rule.name));
+    }
     lines.join("\n")
 }

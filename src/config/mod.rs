@@ -6,6 +6,7 @@
 
 mod axes;
 mod cameras;
+mod condition;
 mod devices;
 mod find;
 mod keep_outs;
@@ -15,20 +16,24 @@ mod problem;
 mod reader;
 mod reference;
 mod rig;
+mod rules;
 mod schema;
 mod sections;
 mod sensors;
 mod stages;
+mod vocabulary;
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::model::{OutputKind, SensorKind};
+pub use condition::{Condition, Flaw, Reads, Type, Undecided, Value};
 pub use find::{NotFound, find};
 pub use problem::{Place, Problem, Problems};
 pub(crate) use reader::nearest;
 pub use reference::page as reference;
 pub use rig::*;
+pub use vocabulary::{Variable, Vocabulary, Word, speed_unit};
 
 /// The largest rig file, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;

@@ -192,6 +192,11 @@ impl<'a> Sink<'a> {
         self.lines.partition_point(|&start| start <= span.start)
     }
 
+    /// The bytes of a span, as they stand in the file.
+    pub(super) fn text(&self, span: &Range<usize>) -> &'a str {
+        self.text.get(span.clone()).unwrap_or("")
+    }
+
     /// Whether more problems would not be kept.
     pub(super) fn is_full(&self) -> bool {
         self.list.len() >= KEPT

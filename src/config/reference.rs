@@ -40,6 +40,8 @@ const PARTS: &[Part] = &[
             may("output", "sections", "Shutters, lights, wheels and digital lines."),
             may("sensor", "sections", "What is only read."),
             may("keep_out", "sections", "Volumes that no carriage may enter."),
+            may("rule", "sections", "Conditions over the whole rig, judged before something happens or all the time."),
+            may("budget", "section", "How much may be asked for."),
             may("calls", "section", "How long calls and readings may take."),
             may("approvals", "section", "How a person is asked who has to approve something."),
             may("images", "section", "Where pictures go, and how large a preview is."),
@@ -282,6 +284,47 @@ const PARTS: &[Part] = &[
         ],
     },
     Part {
+        title: "[[rule]]",
+        what: "A condition over the whole rig, in a part of [CEL](https://cel.dev). Its words are below. Nothing that can't be judged is allowed: where the answer hangs on a value that isn't known, a gate refuses and a watch trips.",
+        keys: &[
+            must("name", "text", "As refusals and events call it."),
+            may("why", "text", "The owner's words, repeated in refusals."),
+            must(
+                "when",
+                "\"gate\", \"watch\" or \"both\"",
+                "A gate is judged before each leg of a move, each homing, exposure and change of an output; making an output safe, a light 0 or a shutter closed is never hindered. A watch is judged at each pass of the program, at least four times a second, also at rest.",
+            ),
+            may(
+                "then",
+                "\"stop\" or \"safe_outputs\"",
+                "What a watch does when it trips; needed for it. `stop` stops the stages that move and latches; `safe_outputs` makes every output safe that has a safe value. It does so once, and again only when something moves again or an output has left its safe value.",
+            ),
+            may(
+                "ask",
+                "\"operator\"",
+                "A gate that doesn't hold asks a person instead of refusing. What can't be judged is refused all the same.",
+            ),
+            must("require", "condition", "What must hold. At most 1000 bytes."),
+        ],
+    },
+    Part {
+        title: "[budget]",
+        what: "How much may be asked for. What it doesn't name is not limited by it. Every step of a plan counts.",
+        keys: &[
+            may(
+                "max_step",
+                "table",
+                "`{ \"sample.z\" = 200.0 }`: how far an axis may go in one move, in its own unit.",
+            ),
+            may(
+                "moves_per_minute",
+                "1 to 6000",
+                "How many moves may begin within a minute, of all callers and stages together.",
+            ),
+            may("why", "text", "The owner's words, repeated in refusals."),
+        ],
+    },
+    Part {
         title: "[calls]",
         what: "How long things may take.",
         keys: &[
@@ -373,8 +416,72 @@ pub fn page() -> String {
             page.push_str(&format!("| {name} | {} | {} |\n", key.value.replace('|', "\\|"), key.what));
         }
     }
+    page.push_str(WORDS);
     page
 }
+
+/// What conditions are made of.
+const WORDS: &str = r#"
+## The words of a rule
+
+`ID` is a device, `AXIS` an axis; a hyphen in a name is written `_`, since CEL takes it for a minus. A wrong name, a
+comparison of a number with a text, or a text that a device never has is a problem of the rig file, shown under its
+column.
+
+| word | is | meaning |
+|---|---|---|
+| `stage.ID.AXIS` | number | Where the axis is, in its own unit. Unknown while its trust is `unknown`, so also while it homes. |
+| `stage.ID.AXIS.speed` | number | The most at which the motion in progress may take it, in its own unit per second; 0 at rest. |
+| `stage.ID.AXIS.trust` | text | `'unknown'`, `'assumed'`, `'restored'` or `'referenced'`. |
+| `stage.ID.speed` | number | The same of the carriage in mm/s; in deg/s where all axes turn. |
+| `stage.ID.moving` | true or false | Moving, homing or being stopped. |
+| `stage.ID.homed` | true or false | Every axis is referenced. |
+| `stage.ID.trust` | text | The least trust of its axes. |
+| `output.ID` | text or number | A shutter is `'open'` or `'closed'`, a line `'on'` or `'off'`, a wheel its position, a light its percent. Unknown while it changes. |
+| `sensor.ID` | number or true, false | An analog value in its unit; a digital one alone: `sensor.lid_closed`. Unknown out of range, faulty or older than three of its polls and 1 s. |
+| `camera.ID.exposing` | true or false | It exposes or delivers. |
+| `camera.ID.exposure_ms` | number | Its exposure time. |
+| `move.kind` | text | `'move'`, `'home'`, `'shot'` or `'output'`: what is about to happen. |
+| `move.stage` | text | The stage that is about to move; `''` when none is. |
+| `move.target.ID.AXIS` | number | Where the axis will be. A rule that names it is judged before moves alone. |
+
+Signs: `< <= > >= == != && || ! + - * / ?:`, `in ['a', 'b']`, `abs(number)`. A divisor is a written number. Words of
+`move` are a gate's alone. Any word of a stage is unknown while the stage isn't connected or not read lately.
+
+A gate judges how things **would be**: before a move or a homing `moving` is true and `speed` what it would go at; before
+an exposure `exposing` is true and its light is open; before a change of an output the output has its new value. Positions
+are where the axes are; `move.target` is where they will be. So one condition serves as gate and watch:
+
+```toml
+[[rule]]
+name = "no exposure while moving"
+when = "both"
+then = "stop"
+require = "!(camera.main.exposing && stage.sample.moving)"
+
+[[rule]]
+name = "dark while slewing"
+when = "watch"
+then = "safe_outputs"
+require = "output.shutter == 'closed' || stage.sample.speed < 0.1"
+
+[[rule]]
+name = "laser off while the lid is open"
+when = "both"
+then = "safe_outputs"
+require = "output.laser == 0 || sensor.lid_closed"
+
+[[rule]]
+name = "deep focus"
+when = "gate"
+ask = "operator"
+require = "move.target.sample.z < 3500.0"
+```
+
+`a || b` holds when either is known to hold, whatever becomes of the other: while nothing is known of the lid, the laser
+may stay off. A rule that reads a position hinders the homing that would make it known; say so where that isn't meant:
+`move.kind == 'home' || stage.sample.z > 200.0` in a gate, `!stage.sample.homed || stage.sample.z > 200.0` in a watch.
+"#;
 
 #[cfg(test)]
 thread_local! {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::condition::Condition;
 use crate::model::{
     Allowance, AxisId, AxisStatus, CameraChange, Name, OutputKind, OutputValue, SensorKind, StageStatus, Trust,
 };
@@ -29,6 +30,10 @@ pub struct Rig {
     pub sensors: Vec<Sensor>,
     /// Boxes that no carriage may enter.
     pub keep_outs: Vec<KeepOut>,
+    /// Conditions that must hold.
+    pub rules: Vec<Rule>,
+    /// `[budget]`.
+    pub budget: Budget,
     /// `[calls]`.
     pub calls: Calls,
     /// `[approvals]`.
@@ -352,6 +357,66 @@ pub struct KeepOut {
     pub boxes: Vec<Vec<(AxisId, Span)>>,
     /// Distance kept from it along each axis. Zero wherever a box names an axis that turns.
     pub margin: Distance,
+    /// The owner's words.
+    pub why: Option<String>,
+}
+
+/// A condition over the whole rig.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// Its name.
+    pub name: String,
+    /// The owner's words.
+    pub why: Option<String>,
+    /// When it is judged.
+    pub when: When,
+    /// What is done when it trips.
+    pub then: Then,
+    /// Whether a person is asked instead of refusing.
+    pub ask: bool,
+    /// What must hold.
+    pub require: Condition,
+}
+
+/// When a rule is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Before a move, a homing, an exposure or a change of an output.
+    Gate,
+    /// All the time: it trips.
+    Watch,
+    /// Both.
+    Both,
+}
+
+impl When {
+    /// Whether it is judged before something happens.
+    pub fn is_gate(self) -> bool {
+        self != When::Watch
+    }
+
+    /// Whether it is watched.
+    pub fn is_watch(self) -> bool {
+        self != When::Gate
+    }
+}
+
+/// What is done when a watch trips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// Everything that moves is stopped, and the stop latches.
+    Stop,
+    /// Every output is made safe that has a safe value.
+    SafeOutputs,
+}
+
+/// `[budget]`: how much may be asked for. What it doesn't name is not limited by it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Budget {
+    /// How far an axis may go in one move.
+    pub max_step: Vec<(AxisId, Distance)>,
+    /// How many moves may begin within a minute.
+    pub moves_per_minute: Option<u32>,
     /// The owner's words.
     pub why: Option<String>,
 }

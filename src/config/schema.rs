@@ -8,10 +8,10 @@ use super::axes::Axes;
 use super::problem::{Problems, Sink, quoted};
 use super::reader::{Field, Section};
 use super::rig::Rig;
-use super::{KnownDrivers, cameras, devices, keep_outs, links, outputs, sections, sensors, stages};
+use super::{KnownDrivers, cameras, devices, keep_outs, links, outputs, rules, sections, sensors, stages};
 
 /// Sections that a later version will know.
-const FUTURE: [&str; 3] = ["rule", "budget", "objective"];
+const FUTURE: [&str; 1] = ["objective"];
 
 /// The whole file. `text` has no byte order mark.
 pub(super) fn rig(text: &str, file: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
@@ -93,6 +93,8 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
         sink.say_whole("the file names no device", "describe at least one in a [[stage]], [[camera]] or [[output]]");
     }
     let keep_outs = keep_outs::read(sink, &mut root, &axes);
+    let rules = rules::read(sink, &mut root);
+    let budget = sections::budget(sink, &mut root, &axes);
 
     let head = root.need(sink, "rig", "begin the file with [rig] and name = \"my-rig\"");
     let mut name = None;
@@ -110,7 +112,7 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
     let eaa = eaa_field.and_then(|f| sections::eaa(sink, &f, &axes, &cameras));
     root.finish(sink, &FUTURE);
 
-    Some(Rig {
+    let mut rig = Rig {
         name: name?,
         file: Some(file.to_owned()),
         scan,
@@ -120,10 +122,15 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
         stages: stages.into_iter().map(|s| s.stage).collect::<Option<_>>()?,
         outputs: outputs.into_iter().map(|o| o.output).collect::<Option<_>>()?,
         sensors: sensors.into_iter().map(|s| s.sensor).collect::<Option<_>>()?,
+        rules: Vec::new(),
+        budget: budget?,
         calls: calls?,
         approvals: approvals?,
         images: images?,
         log: log?,
         eaa,
-    })
+    };
+    // Rules speak of everything else, so they come last.
+    rig.rules = rules::compile(sink, rules, &rig)?;
+    Some(rig)
 }

@@ -9,11 +9,11 @@ use crate::units::{Position, Unit};
 
 mod counters;
 mod files;
-mod outputs;
+pub(super) mod outputs;
 
 const KINDS: [OutputKind; 4] = [OutputKind::Shutter, OutputKind::Light, OutputKind::Wheel, OutputKind::Line];
 
-const KNOWN: KnownDrivers = KnownDrivers(&[
+pub(super) const KNOWN: KnownDrivers = KnownDrivers(&[
     KnownDriver { family: Some("grbl"), ..KnownDriver::alone("grbl", Kind::Stage) },
     KnownDriver {
         family: Some("zaber"),
@@ -482,12 +482,41 @@ fn optional_sections_are_judged_too() {
 
 #[test]
 fn what_a_later_version_will_know_is_called_so() {
-    for section in ["[[rule]]\nname = \"r\"", "[budget]", "[[objective]]"] {
-        let problems = read(&format!("{GOOD}{section}\n")).unwrap_err();
+    let problems = read(&format!("{GOOD}[[objective]]\n")).unwrap_err();
+    assert_eq!(problems.list.len(), 1, "{problems}");
+    assert_eq!(problems.list[0].line(), Some(GOOD.lines().count() + 1));
+    assert!(problems.list[0].message.contains("not available in this version"), "{problems}");
+}
+
+#[test]
+fn a_rule_is_shown_under_its_line_and_column() {
+    let rule = "[[rule]]\nname = \"r\"\nwhen = \"gate\"\nrequire = \"stage.s.x < 5 && stage.s.z > 1\"\n";
+    let one = |text: &str| {
+        let problems = read(&format!("{GOOD}{text}")).unwrap_err();
         assert_eq!(problems.list.len(), 1, "{problems}");
-        assert_eq!(problems.list[0].line(), Some(GOOD.lines().count() + 1));
-        assert!(problems.list[0].message.contains("not available in this version"), "{problems}");
+        (problems.list[0].clone(), problems.render(false))
+    };
+    let (problem, drawn) = one(rule);
+    let place = problem.place.unwrap();
+    assert_eq!((place.line, place.column), (GOOD.lines().count() + 4, 29));
+    assert!(problem.message.contains("no `stage.s.z`") && problem.remedy.contains("`stage.s."), "{drawn}");
+    let (marked, carets) =
+        (drawn.lines().position(|l| l.contains("require =")), drawn.lines().position(|l| l.contains("^^^^^^^^^")));
+    assert_eq!(marked.map(|l| l + 1), carets, "{drawn}");
+    let good = rule.replace("stage.s.z", "stage.s.y");
+    for (from, to, message) in [
+        ("stage.s.y > 1", "", "this is no condition"),
+        ("stage.s.y > 1", "stage.s.y > 'a'", "`>` needs a number"),
+        ("\"gate\"", "\"watch\"", "`then` is missing"),
+        ("\"gate\"", "\"gate\"\nthen = \"stop\"", "no meaning for a gate"),
+        ("\"gate\"", "\"both\"\nthen = \"stop\"\nask = \"operator\"", "a watch can't ask"),
+        ("stage.s.x < 5 && stage.s.y > 1", " ", "is empty"),
+    ] {
+        let (problem, drawn) = one(&good.replace(from, to));
+        assert!(problem.message.contains(message), "{message}: {drawn}");
     }
+    let (problem, _) = one("[budget]\nmax_step = { \"s.q\" = 5 }\n");
+    assert!(problem.message.contains("no axis \"s.q\""), "{problem}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
+use super::conditions::Ahead;
 use super::judge::Rules;
 use crate::config::Homing;
 use crate::model::{Aim, Ask, Digest, Home, Kind, Move, Name, OutputValue, SetOutput, Shot, Snapshot, Trust};
@@ -47,19 +48,31 @@ impl<'a> Order<'a> {
 impl Rules {
     /// Why a person is asked before this; empty when nobody is. Refusals are judged apart, and no yes outweighs one.
     pub fn asks(&self, order: Order<'_>, state: &Snapshot) -> Vec<Ask> {
-        match order {
-            Order::Home(home) => self.asks_before_homing(home).into_iter().collect(),
-            Order::Move(movement) => self.asks_before_a_blind_step(movement, state).into_iter().collect(),
+        let by_rules = || self.gates(Ahead { order, drive: None }, state).1;
+        let own: Vec<Ask> = match order {
+            Order::Home(home) => self.asks_before_homing(home).into_iter().chain(by_rules()).collect(),
+            Order::Move(movement) => {
+                let blind = self.asks_before_a_blind_step(movement, state).into_iter();
+                blind.chain(self.rules_ask(movement, state)).collect()
+            }
             Order::Shot(shot) => {
                 // Its light is opened for it, by the same yes.
                 let light = self.rig().camera(shot.camera.as_str()).and_then(|c| c.light.as_ref());
                 let set = light.map(|l| SetOutput { output: l.output.clone(), value: l.open.clone() });
-                set.map(|set| self.asks(Order::Set(&set), state)).unwrap_or_default()
+                let light = set.map(|set| self.asks(Order::Set(&set), state)).unwrap_or_default();
+                by_rules().into_iter().chain(light).collect()
             }
             // Nobody is ever asked before something is made dark or safe.
             Order::Set(set) if self.darkens(set) => Vec::new(),
-            Order::Set(_) => Vec::new(),
+            Order::Set(_) => by_rules(),
+        };
+        let mut each: Vec<Ask> = Vec::new();
+        for ask in own {
+            if !each.iter().any(|a| a.rule == ask.rule) {
+                each.push(ask);
+            }
         }
+        each
     }
 
     fn darkens(&self, set: &SetOutput) -> bool {

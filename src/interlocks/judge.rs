@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::asks::Order;
+use super::conditions::Ahead;
 use super::keep_out::{Meets, meet};
 use super::path::{self, Drive, HomeDrive, Leg, StageTraits, all_axes, whereabouts};
 use crate::config::{Axis, Homing, Rig, Stage};
@@ -69,7 +70,7 @@ impl Rules {
         &self.rig
     }
 
-    fn stage(&self, name: &Name) -> Result<(usize, &Stage), RigError> {
+    pub(super) fn stage(&self, name: &Name) -> Result<(usize, &Stage), RigError> {
         let found = self.rig.stages.iter().enumerate().find(|(_, s)| s.id == *name);
         found.ok_or_else(|| RigError::new(Code::NotFound, format!("This rig has no stage {name}.")))
     }
@@ -150,10 +151,12 @@ impl Rules {
         let blind = self.blind(movement, state);
         let mut swept: Vec<(AxisId, Span)> = Vec::new();
         let (mut duration, mut free, mut slow) = (Duration::ZERO, 1.0_f64, false);
+        let order = Order::Move(movement);
         for leg in &resolved.legs {
             let judged = self.judge_way(index, leg, &from, &blind, state);
-            for r in judged.refusals {
-                if !refusals.contains(&r) {
+            let (gates, _) = self.gates(Ahead { order, drive: Some(&judged.drive) }, state);
+            for r in judged.refusals.into_iter().chain(gates) {
+                if !refusals.iter().any(|other| *other == r || (r.code == Code::Rule && other.rule == r.rule)) {
                     refusals.push(r);
                 }
             }
@@ -168,15 +171,35 @@ impl Rules {
             slow |= judged.slow;
             from.clone_from(&leg.targets);
         }
+        let (over, affordable) = self.over_budget(stage, &resolved, &state.recent_moves, now);
+        free = free.min(affordable);
+        refusals.extend(over);
         if refusals.iter().any(|r| r.code == Code::KeepOut) {
             free = short_of(stage, &resolved, free);
         }
+        if refusals.iter().any(|r| r.code == Code::Rule) {
+            free = self.share_that_gates_allow(stage, &resolved, free, state);
+        }
         let nearest = (free < 1.0).then(|| self.partway(stage, &resolved, free)).flatten();
+        if let Some(nearest) = &nearest {
+            let show = |(name, p): &(Name, Position)| {
+                let id = AxisId { stage: stage.id.clone(), axis: name.clone() };
+                format!("{id} to {}", self.rig.show(&id, *p))
+            };
+            let part = format!("the same move as far as {}", nearest.iter().map(show).collect::<Vec<_>>().join(", "));
+            refusals
+                .iter_mut()
+                .filter(|r| r.allowed.is_none() && matches!(r.code, Code::KeepOut | Code::Rule))
+                .for_each(|r| {
+                    r.allowed = Some(part.clone());
+                });
+        }
         let asks = self.asks(Order::Move(movement), state);
         Ok(Verdict { refusals, asks, targets: resolved.targets, swept, duration, nearest, slow })
     }
 
-    /// Judges one leg for the panel. `blind` are axes that may go although nobody knows where they stand.
+    /// Judges one leg for the panel, and tells what a person is asked because of rules. `blind` are axes that may go
+    /// although nobody knows where they stand.
     pub(super) fn judge_leg(
         &self,
         name: &Name,
@@ -184,7 +207,7 @@ impl Rules {
         blind: &[Name],
         state: &Snapshot,
         now: Time,
-    ) -> Result<Drive, RigError> {
+    ) -> Result<(Drive, Vec<Ask>), RigError> {
         let (index, stage) = self.stage(name)?;
         let status = state.stage(name.as_str());
         let mut refusals = self.readiness(stage, status, now);
@@ -196,8 +219,11 @@ impl Rules {
         }
         let judged = self.judge_way(index, leg, &from, blind, state);
         refusals.extend(judged.refusals);
-        refused(stage, refusals)?;
-        Ok(judged.drive)
+        let movement = Move { stage: name.clone(), aim: Aim::To(leg.targets.clone()) };
+        let (gates, asks) = self.gates(Ahead { order: Order::Move(&movement), drive: Some(&judged.drive) }, state);
+        refusals.extend(gates);
+        refused(&stage.id, refusals)?;
+        Ok((judged.drive, asks))
     }
 
     /// Judges a homing; moves nothing.
@@ -225,7 +251,8 @@ impl Rules {
         // Homing is how a position that isn't known becomes known: readings are needed, trust is not.
         let mut refusals = self.readiness(stage, status, now);
         refusals.extend(self.homing_meets(stage, state));
-        refused(stage, refusals)?;
+        refusals.extend(self.gates(Ahead { order: Order::Home(home), drive: None }, state).0);
+        refused(&stage.id, refusals)?;
         Ok(HomeDrive { stage: stage.id.clone(), axes, timeout: *timeout })
     }
 
@@ -538,10 +565,10 @@ fn toward_switch(axis: &Axis, from: Position, to: Position) -> Option<Refusal> {
     })
 }
 
-fn refused(stage: &Stage, refusals: Vec<Refusal>) -> Result<(), RigError> {
+pub(super) fn refused(device: &Name, refusals: Vec<Refusal>) -> Result<(), RigError> {
     let Some(first) = refusals.first() else { return Ok(()) };
     let what = refusals.iter().map(|r| r.what.as_str()).collect::<Vec<_>>().join(" ");
-    Err(RigError { refusals: refusals.clone(), ..RigError::new(first.code, what).on(&stage.id) })
+    Err(RigError { refusals: refusals.clone(), ..RigError::new(first.code, what).on(device) })
 }
 
 /// A verdict's refusals as one error, for those who asked to move.

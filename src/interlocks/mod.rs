@@ -2,6 +2,8 @@
 //! Only the [`Panel`], which the rig thread owns, turns a yes into a [`Cleared`] that a driver accepts.
 
 mod asks;
+mod budget;
+mod conditions;
 mod judge;
 mod keep_out;
 mod outputs;
@@ -13,6 +15,7 @@ mod tests;
 
 pub use crate::model::Ask;
 pub use asks::Order;
+pub use conditions::Standing;
 pub use judge::{Rules, Verdict, no_homing};
 pub use panel::{Cleared, Panel};
 pub use path::{Drive, DriveAxis, HomeDrive, Leg, StageTraits};

@@ -1,6 +1,8 @@
 //! Whether an output may be set: a value that it has, within the owner's maximum, and nothing in force against it.
 
-use super::judge::Rules;
+use super::asks::Order;
+use super::conditions::Ahead;
+use super::judge::{Rules, refused};
 use crate::config::Output;
 use crate::model::{Code, OutputKind, OutputStatus, OutputValue, Refusal, RigError, SetOutput, Snapshot};
 use crate::units::Percent;
@@ -10,7 +12,7 @@ impl Rules {
     ///
     /// # Errors
     /// `not_found`; `invalid_argument` for a value that it doesn't have or may not have; `stopped`, `faulted`,
-    /// `not_connected`, `busy` where something stands in the way. What is safe is allowed in spite of a stop or a
+    /// `not_connected`, `busy` where something stands in the way; `rule_refused` where a rule would not hold. What is safe is allowed in spite of a stop or a
     /// fault.
     pub fn judge_set(&self, set: &SetOutput, state: &Snapshot) -> Result<SetOutput, RigError> {
         let Some(output) = self.rig().output(set.output.as_str()) else {
@@ -22,6 +24,10 @@ impl Rules {
             return refuse(Code::NotConnected, format!("Nothing is known of output {} yet.", output.id));
         };
         let safe = output.safe() == Some(&set.value);
+        if !self.makes_safe(set) {
+            let (refusals, _) = self.gates(Ahead { order: Order::Set(set), drive: None }, state);
+            refused(&output.id, refusals)?;
+        }
         match obstacle(output, status) {
             Some((Code::Stopped | Code::Faulted, _)) if safe && status.ready => Ok(set.clone()),
             Some((code, what)) => refuse(code, what),

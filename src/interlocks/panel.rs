@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::asks::Order;
-use super::judge::Rules;
+use super::budget::Spent;
+use super::judge::{Resolved, Rules, refused};
 use super::path::{Drive, HomeDrive, Leg};
 use super::permit::{Grant, Held, Permit, covers};
-use crate::model::{Allowance, Approval, Home, JobId, Name, RigError, SetOutput, Snapshot, Time};
+use crate::model::{Allowance, Approval, Home, JobId, Move, Name, RigError, SetOutput, Shot, Snapshot, Time};
 use crate::units::Distance;
 
 /// An order that the interlocks have judged on the state of this moment.
@@ -64,17 +65,23 @@ pub struct Panel {
     rules: Arc<Rules>,
     grants: Vec<Grant>,
     allowance: Option<Allowance>,
+    spent: Spent,
 }
 
 impl Panel {
     /// The panel of these rules.
     pub fn new(rules: Arc<Rules>) -> Panel {
-        Panel { rules, grants: Vec::new(), allowance: None }
+        Panel { rules, grants: Vec::new(), allowance: None, spent: Spent::default() }
     }
 
     /// The rules by which it judges.
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
+    }
+
+    /// When the moves of the last minute began, where a budget counts them.
+    pub fn recent_moves(&self, now: Time) -> Vec<Time> {
+        self.spent.recent(now)
     }
 
     /// A person has said yes to what was asked.
@@ -120,6 +127,9 @@ impl Panel {
             Order::Move(m) => (Some(self.rules.resolve(m, state).map_err(Held::Refused)?), self.rules.blind(m, state)),
             _ => (None, Vec::new()),
         };
+        if let (Order::Move(m), Some(resolved)) = (order, &resolved) {
+            self.affordable(m, resolved, now).map_err(Held::Refused)?;
+        }
         let granted = self.grants.iter().position(|g| g.is_for(job)).map(|i| self.grants.swap_remove(i));
         if let Some(grant) = granted.filter(|_| !asks.is_empty()) {
             let epoch = order.stage().and_then(|s| state.stage(s.as_str())).map(|s| s.epoch);
@@ -132,7 +142,16 @@ impl Panel {
                 allowance.left -= 1;
             }
         }
+        if matches!(order, Order::Move(_)) && self.rules.rig().budget.moves_per_minute.is_some() {
+            self.spent.spend(now);
+        }
         Ok(Permit::new(order, resolved, &asks, blind))
+    }
+
+    fn affordable(&self, movement: &Move, resolved: &Resolved, now: Time) -> Result<(), RigError> {
+        let Some(stage) = self.rules.rig().stage(movement.stage.as_str()) else { return Ok(()) };
+        let (refusals, _) = self.rules.over_budget(stage, resolved, &self.spent.recent(now), now);
+        refused(&stage.id, refusals)
     }
 
     /// Clears one leg of a move.
@@ -149,7 +168,8 @@ impl Panel {
         now: Time,
     ) -> Result<Cleared<'_, Drive>, RigError> {
         permit.covers_leg(stage, leg)?;
-        let order = self.rules.judge_leg(stage, leg, &permit.blind, state, now)?;
+        let (order, asks) = self.rules.judge_leg(stage, leg, &permit.blind, state, now)?;
+        permit.covers_asks(stage, &asks)?;
         Ok(Cleared { order, panel: PhantomData })
     }
 
@@ -166,6 +186,7 @@ impl Panel {
     ) -> Result<Cleared<'_, HomeDrive>, RigError> {
         permit.covers_home(home)?;
         let order = self.rules.judge_home(home, state, now)?;
+        permit.covers_asks(&home.stage, &self.rules.asks(Order::Home(home), state))?;
         Ok(Cleared { order, panel: PhantomData })
     }
 
@@ -180,7 +201,16 @@ impl Panel {
         state: &Snapshot,
     ) -> Result<Cleared<'_, SetOutput>, RigError> {
         let order = self.rules.judge_set(set, state)?;
-        permit.covers_set(set, &self.rules.asks(Order::Set(set), state))?;
+        permit.covers_asks(&set.output, &self.rules.asks(Order::Set(set), state))?;
         Ok(Cleared { order, panel: PhantomData })
+    }
+
+    /// Judges an exposure right before it begins.
+    ///
+    /// # Errors
+    /// Why not; nothing is exposed. `approval_stale` when a person has to be asked who wasn't.
+    pub fn clear_shot(&mut self, shot: &Shot, permit: &Permit, state: &Snapshot) -> Result<(), RigError> {
+        self.rules.judge_shot(shot, state)?;
+        permit.covers_asks(&shot.camera, &self.rules.asks(Order::Shot(shot), state))
     }
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::asks::Order;
 use super::judge::{Resolved, Rules};
 use super::path::Leg;
-use crate::model::{
-    Allowance, Approval, Ask, Code, Digest, Epoch, Home, JobId, Move, Name, RigError, SetOutput, Snapshot, Time,
-};
+use crate::model::{Allowance, Approval, Ask, Code, Digest, Epoch, Home, JobId, Move, Name, RigError, Snapshot, Time};
 use crate::units::Span;
 
 /// How long a yes may take to be used: the reading of that moment has to come in.
@@ -103,12 +101,11 @@ impl Permit {
     }
 
     /// Whether everything that is asked before this was answered.
-    pub(super) fn covers_set(&self, set: &SetOutput, asks: &[Ask]) -> Result<(), RigError> {
+    pub(super) fn covers_asks(&self, device: &Name, asks: &[Ask]) -> Result<(), RigError> {
         match asks.iter().find(|a| !self.rules.contains(&a.rule)) {
             None => Ok(()),
             Some(ask) => {
-                Err(RigError::new(Code::ApprovalStale, format!("Nobody has approved this: {}", ask.text))
-                    .on(&set.output))
+                Err(RigError::new(Code::ApprovalStale, format!("Nobody has approved this: {}", ask.text)).on(device))
             }
         }
     }

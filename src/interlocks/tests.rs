@@ -95,6 +95,7 @@ fn stage(name: &str, axes: &[(&str, f64)]) -> StageStatus {
         trust: Trust::Referenced,
         source: Source::Counter,
         target: None,
+        speed: None,
         at_limit: false,
     };
     StageStatus {

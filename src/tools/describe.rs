@@ -25,6 +25,8 @@ pub(crate) fn manifest(rig: &Rig) -> Answer {
     lines.extend(rig.outputs.iter().map(super::outputs::describe_output));
     lines.extend(rig.sensors.iter().map(super::outputs::describe_sensor));
     lines.extend(rig.keep_outs.iter().map(|k| keep_out_words(k, rig)));
+    lines.extend(rig.rules.iter().map(super::rules::rule_words));
+    lines.extend(super::rules::budget_words(rig));
     if let Some(scan) = &rig.scan {
         let focus = scan.focus.as_ref().map_or(String::new(), |f| format!(", focus is {f}"));
         lines.push(format!("Regions: x is {}, y is {}{focus}, in {}.", scan.x, scan.y, scan.unit));
@@ -40,8 +42,12 @@ pub(crate) fn manifest(rig: &Rig) -> Answer {
         .with("outputs", rig.outputs.iter().map(|o| super::outputs::output_manifest(o, rig)).collect::<Vec<_>>())
         .with("sensors", rig.sensors.iter().map(|s| super::outputs::sensor_manifest(s, rig)).collect::<Vec<_>>())
         .with("keep_outs", rig.keep_outs.iter().map(|k| keep_out_json(k, rig)).collect::<Vec<_>>())
+        .with("rules", rig.rules.iter().map(super::rules::rule_json).collect::<Vec<_>>())
         .with("cannot", cannot(rig))
         .with("simulated", rig.file.is_none());
+    if let Some(budget) = super::rules::budget_json(rig) {
+        answer = answer.with("budget", budget);
+    }
     if let Some(scan) = &rig.scan {
         let focus = scan.focus.as_ref().map(AxisId::to_string);
         let scan =

@@ -39,6 +39,7 @@ mod record;
 mod recovery;
 mod region;
 mod registry;
+mod rules;
 mod schema;
 mod seats;
 mod state;

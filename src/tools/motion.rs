@@ -163,7 +163,11 @@ pub(crate) async fn check_move(call: Call) -> Outcome {
     let movement = Move { stage: stage.id.clone(), aim };
     let verdict = live.handle.rules().judge_move(&movement, &state, live.handle.now())?;
     let epoch = state.stage(stage.id.as_str()).map(|s| s.epoch);
-    Ok(verdict_answer(&verdict, stage, unit).epoch(epoch))
+    let answer = verdict_answer(&verdict, stage, unit).epoch(epoch);
+    Ok(match rig.budget.moves_per_minute {
+        Some(most) => answer.with("moves_left_this_minute", (most as usize).saturating_sub(state.recent_moves.len())),
+        None => answer,
+    })
 }
 
 fn verdict_answer(v: &Verdict, stage: &Stage, asked: Unit) -> Answer {

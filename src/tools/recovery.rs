@@ -37,6 +37,23 @@ pub(crate) fn recovery(code: Code) -> Recovery {
             ],
             "ask the person at the rig",
         ),
+        Code::Rule => (
+            &[
+                (
+                    "get_state",
+                    "bring about what the rule requires, if you may, then call {tool} again; get_state {} shows how things stand",
+                ),
+                ("describe_rig", "call describe_rig {} for the rules"),
+            ],
+            "ask the person at the rig",
+        ),
+        Code::Budget => (
+            &[(
+                "check_move",
+                "go in smaller steps or wait, as it says; check_move names the nearest target that is allowed",
+            )],
+            "ask the person at the rig",
+        ),
         Code::NotReferenced => (
             &[
                 ("home", "call home {\"stage\": \"{device}\"} once its way is free"),

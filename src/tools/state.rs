@@ -89,6 +89,7 @@ pub(crate) fn report(
     };
     lines.extend(state.jobs.iter().filter(|j| j.state == JobState::Running).map(|j| runs(j)));
     lines.extend(approvals::allowance_line(state, rig, now));
+    lines.extend(super::rules::tripped_lines(state));
     let mut answer = Answer::ok("")
         .with("jobs", running)
         .with("control", "anybody")
@@ -97,6 +98,10 @@ pub(crate) fn report(
         .with("ready", found.is_empty());
     if let Some(a) = &state.allowance {
         answer = answer.with("allowance", approvals::allowance_json(a, rig, now));
+    }
+    if !state.tripped.is_empty() {
+        let rows = state.tripped.iter().map(|t| Value::from(&**t));
+        answer = fitting(answer, "tripped", rows, state.tripped.len());
     }
     let rows = outputs.iter().map(|o| super::outputs::output_json(o, rig));
     answer = fitting(answer, "outputs", rows, outputs.len());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::stage::StageUnit;
 use super::{Bench, FRESH, Flow, Job, ONLINE, REST, Stand};
-use crate::model::{AxisReading, Code, Frame, Moved, OutputValue, RigError, SetOutput, Time};
+use crate::model::{AxisReading, CameraChange, Code, Frame, Moved, OutputValue, RigError, SetOutput, Shot, Time};
 
 impl Job {
     /// Opens the camera's light, if it has one and none passes.
@@ -70,6 +70,9 @@ impl Job {
             }
             return self.wait(Stand::Before { since, camera });
         }
+        let shot = Shot { camera: bench.rig.cameras[camera].id.clone(), change: CameraChange::default() };
+        let state = bench.state();
+        bench.panel.clear_shot(&shot, self.permit()?, &state)?;
         bench.cameras[camera].shoot(bench.now)?;
         let epochs = bench.stages.iter().map(|s| s.status.epoch.0).collect();
         self.wait(Stand::Exposing { camera, asked_at: bench.now, before: bench.positions(), epochs })

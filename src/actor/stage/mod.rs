@@ -121,6 +121,7 @@ impl StageUnit {
                 trust: Trust::Unknown,
                 source,
                 target: None,
+                speed: None,
                 at_limit: false,
             })
             .collect();
@@ -243,6 +244,7 @@ impl StageUnit {
         let watch = MotionWatch::new(drive, self.axis_facts(), began, expected, now);
         for (index, axis) in self.status.axes.iter_mut().enumerate() {
             axis.target = watch.target(index);
+            axis.speed = watch.speed(index);
         }
         self.doing = Doing::Moving(Box::new(watch));
         self.set_activity(Activity::Moving);
@@ -263,6 +265,7 @@ impl StageUnit {
         let axes = if home.axes.is_empty() { (0..self.status.axes.len()).collect() } else { home.axes };
         for i in &axes {
             self.status.axes[*i].trust = Trust::Unknown;
+            self.status.axes[*i].speed = Some(self.config.axes[*i].max_speed);
             // The reference that is searched is the rig file's.
             self.set_shift(*i, Distance::default());
         }
@@ -443,6 +446,7 @@ impl StageUnit {
         }
         for axis in &mut self.status.axes {
             axis.target = None;
+            axis.speed = None;
         }
         self.ordered = Some(self.last_at);
         self.resting = Some(self.status.axes.iter().map(|a| a.position).collect());

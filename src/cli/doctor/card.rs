@@ -121,6 +121,10 @@ pub(super) fn card(rig: &Rig, state: &Snapshot, found: &[Finding], made: &Made) 
             .collect();
         row(&format!("keep-out \"{}\"", keep_out.name), &boxes.join("; or "), Proof::NotExercised);
     }
+    for rule in &rig.rules {
+        let require = rule.require.text().split_whitespace().collect::<Vec<_>>().join(" ");
+        row(&format!("rule \"{}\"", rule.name), &require, Proof::NotExercised);
+    }
     lines.push(String::new());
     let open: Vec<&Finding> = found.iter().filter(|f| f.level > Level::Note).collect();
     if open.is_empty() {

@@ -5,7 +5,7 @@ use crate::model::{OutputValue, SensorKind};
 use crate::units::Percent;
 
 /// The good file with a camera's light, outputs of every kind, and sensors.
-pub(super) fn good() -> String {
+pub(in crate::config) fn good() -> String {
     let text = GOOD.replacen("roi = [0, 0, 640, 480]", "light = \"lamp\"\nlight_percent = 30", 1);
     format!("{text}{OUTPUTS}")
 }
@@ -55,6 +55,21 @@ unit = "degC"
 scale = 0.1
 range = [-20, 80]
 poll_ms = 500
+[[rule]]
+name = "dark while slewing"
+why = "the dye bleaches"
+when = "both"
+then = "safe_outputs"
+require = "output.blind == 'closed' || stage.s.speed < 0.1"
+[[rule]]
+name = "deep focus"
+when = "gate"
+ask = "operator"
+require = "move.target.s.x < 70000"
+[budget]
+max_step = { "s.x" = 500 }
+moves_per_minute = 120
+why = "the screw is slow"
 "#;
 
 #[test]
