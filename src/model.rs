@@ -925,6 +925,8 @@ codes! {
     Budget = "over_budget",
     /// The stage was moved, but not by an order from here: by a hand at the controller, or by another program.
     MovedByHand = "moved_by_hand",
+    /// The program's hardware thread hung or failed, and its watchdog has stopped the axes.
+    WatchdogStop = "watchdog_stop",
 }
 
 impl fmt::Display for Code {

@@ -9,6 +9,11 @@ pub trait Journal: Send {
     /// Hands a line over; `None` when it can't be taken, and then nothing may move.
     fn append(&mut self, event: Event) -> Option<Entry>;
 
+    /// Another way to the same log, for the watchdog.
+    fn second(&self) -> Option<Box<dyn Journal>> {
+        None
+    }
+
     /// Why lines are not being written, if they aren't.
     fn failing(&self) -> Option<String> {
         None
@@ -37,6 +42,10 @@ impl Entry {
 impl Journal for std::sync::Arc<EventLog> {
     fn append(&mut self, event: Event) -> Option<Entry> {
         EventLog::append(self, event).ok().map(Entry::Pending)
+    }
+
+    fn second(&self) -> Option<Box<dyn Journal>> {
+        Some(Box::new(self.clone()))
     }
 
     fn failing(&self) -> Option<String> {

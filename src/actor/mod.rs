@@ -21,6 +21,7 @@ mod stage;
 mod sync;
 mod thread;
 mod watches;
+mod watchdog;
 mod worker;
 
 pub use handle::{Clock, RigHandle};

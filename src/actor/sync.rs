@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
+use super::watchdog::Pulse;
 use crate::model::{Name, StopBy};
 use crate::store::{Kept, PersonStop, Standstills};
 
@@ -163,6 +164,8 @@ pub(crate) fn orders<T>() -> (Outbox<T>, Inbox<T>) {
 /// What both sides share besides the orders.
 pub(crate) struct Shared {
     pub(crate) stops: Stops,
+    /// The rig thread's sign of life.
+    pub(crate) pulse: Pulse,
     pub(crate) jobs: AtomicU64,
     /// A person's stop on record.
     pub(crate) stopped: PersonStop,
@@ -178,6 +181,7 @@ impl Shared {
     pub(crate) fn new(kept: Kept) -> Arc<Shared> {
         Arc::new(Shared {
             stops: Stops::default(),
+            pulse: Pulse::default(),
             jobs: AtomicU64::new(0),
             stopped: kept.stopped,
             standstills: kept.standstills,

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::handle::{Clock, RigHandle};
 use super::journal::Journal;
 use super::sync::{Shared, orders, wake};
+use super::watchdog::{self, Dog, LastWill};
 use super::worker::Worker;
 use crate::config::Rig;
 use crate::devices::Devices;
@@ -34,7 +35,10 @@ pub fn assemble(
     let (waker, sleep) = wake();
     let shared = Shared::new(kept.into());
     let (publish, published) = watch::channel(Arc::new(Snapshot::default()));
-    let worker = Worker::new(rules.clone(), devices, inbox, shared.clone(), publish, journal, epoch);
+    let publish = Arc::new(publish);
+    let lifelines = devices.gates.iter().map(|(link, gate)| (link.clone(), gate.lifeline().clone())).collect();
+    let dog = Arc::new(Dog::new(shared.clone(), lifelines, publish.clone(), journal.second()));
+    let worker = Worker::new(rules.clone(), devices, inbox, shared.clone(), publish, dog, journal, epoch);
     let handle = RigHandle { orders: outbox, wake: waker, shared, published, rules, clock };
     (handle, worker, Sleeper(sleep))
 }
@@ -58,7 +62,11 @@ pub fn spawn(
     let (handle, mut worker, sleeper) = assemble(rig, devices, journal, kept, clock.clone(), epoch);
     // The first state is there before the first caller.
     worker.pass(clock.now());
+    let dog = worker.dog().clone();
+    let watching = dog.clone();
+    std::thread::Builder::new().name("watchdog".into()).spawn(move || watchdog::run(&watching))?;
     let thread = std::thread::Builder::new().name("rig".into()).spawn(move || {
+        let _will = LastWill(dog);
         while !worker.is_done() {
             let next = worker.pass(clock.now());
             let rest = next.since(clock.now()).max(Duration::from_micros(100));

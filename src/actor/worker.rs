@@ -17,6 +17,7 @@ use super::person::Referencing;
 use super::sensor::SensorUnit;
 use super::stage::{Rest, StageUnit};
 use super::sync::{Inbox, Pending, QUEUE, Shared};
+use super::watchdog::Dog;
 use crate::config::Rig;
 use crate::devices::link::gate::Gate;
 use crate::devices::{self, Devices};
@@ -65,7 +66,8 @@ pub struct Worker {
     pub(super) inbox: Inbox<Envelope>,
     pub(super) waiting: VecDeque<Envelope>,
     pub(super) shared: Arc<Shared>,
-    publish: watch::Sender<Arc<Snapshot>>,
+    publish: Arc<watch::Sender<Arc<Snapshot>>>,
+    dog: Arc<Dog>,
     pub(super) journal: Box<dyn Journal>,
     pub(super) jobs: Vec<Job>,
     ended: VecDeque<Arc<JobStatus>>,
@@ -92,7 +94,8 @@ impl Worker {
         devices: Devices,
         inbox: Inbox<Envelope>,
         shared: Arc<Shared>,
-        publish: watch::Sender<Arc<Snapshot>>,
+        publish: Arc<watch::Sender<Arc<Snapshot>>>,
+        dog: Arc<Dog>,
         journal: Box<dyn Journal>,
         epoch: Epoch,
     ) -> Worker {
@@ -101,6 +104,8 @@ impl Worker {
         let stages = rig.stages.iter().zip(devices.stages).zip(sources);
         let stages = stages.map(|((config, driver), source)| {
             let mut stage = StageUnit::new(config, driver, *source, epoch, shared.standstills.of(&config.id));
+            let gate = devices.gates.iter().find(|(link, _)| *link == config.link);
+            stage.lifeline = gate.map(|(_, gate)| gate.lifeline().clone()).unwrap_or_default();
             stage.status.stopped_by = shared.stopped.stops(&config.id).then_some(StopBy::Person);
             stage
         });
@@ -126,6 +131,7 @@ impl Worker {
             waiting: VecDeque::new(),
             shared,
             publish,
+            dog,
             journal,
             jobs: Vec::new(),
             ended: VecDeque::new(),
@@ -152,6 +158,11 @@ impl Worker {
         }
     }
 
+    /// Who stops the axes when this thread can't.
+    pub(super) fn dog(&self) -> &Arc<Dog> {
+        &self.dog
+    }
+
     /// Whether the thread is to end.
     pub(super) fn is_done(&self) -> bool {
         self.done
@@ -159,6 +170,8 @@ impl Worker {
 
     /// One pass. Never waits; tells when the next is due.
     pub fn pass(&mut self, now: Time) -> Time {
+        self.shared.pulse.works();
+        self.barks(now);
         let stops = self.stops(now);
         let mut next = self.devices(now);
         self.watches(now);
@@ -187,15 +200,28 @@ impl Worker {
         self.publish(now);
         self.shared.stops.done(stops);
         self.shared.lost.lock().drain(..gone);
+        self.shared.pulse.sleeps();
         next
+    }
+
+    /// What the watchdog has stopped while nothing else ran here.
+    fn barks(&mut self, now: Time) {
+        for bark in self.dog.barks() {
+            if let Some(stage) = self.stages.iter_mut().find(|s| s.status.stage == bark.stage) {
+                stage.stopped_by_watchdog(bark, now);
+            }
+        }
     }
 
     /// Ticks all devices; tells when the first wants to be ticked again.
     fn devices(&mut self, now: Time) -> Time {
-        let stages = self.stages.iter_mut().map(|s| s.tick(now)).min();
-        let cameras = self.cameras.iter_mut().map(|c| c.tick(now)).min();
-        let outputs = self.outputs.iter_mut().map(|o| o.tick(now)).min();
-        let sensors = self.sensors.iter_mut().map(|s| s.tick(now)).min();
+        // Each device has its own time until it counts as stuck.
+        let pulse = &self.shared.pulse;
+        let stages = self.stages.iter_mut().map(|s| (pulse.works(), s.tick(now)).1).min();
+        let cameras = self.cameras.iter_mut().map(|c| (pulse.works(), c.tick(now)).1).min();
+        let outputs = self.outputs.iter_mut().map(|o| (pulse.works(), o.tick(now)).1).min();
+        let sensors = self.sensors.iter_mut().map(|s| (pulse.works(), s.tick(now)).1).min();
+        pulse.works();
         stages.into_iter().chain(cameras).chain(outputs).chain(sensors).min().map_or(now + NAP, |t| t.min(now + NAP))
     }
 

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::link::dialogue::Dialogue;
-use super::link::{Connector, IDLE, Wire, WireEvent};
+use super::link::{Connector, IDLE, StopScript, Wire, WireEvent};
 use super::{Driver, Made, MotionState, OnLink, Open, Reading, Stage, StageEvent, StageFacts};
 use crate::config::{self, AxisRules};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
@@ -667,6 +667,10 @@ impl Stage for Asi {
         let what = "the controller was reset to stop it".to_owned();
         self.events.push(StageEvent::PositionLost { what });
         self.begin_stop("~\r", now)
+    }
+
+    fn stop_script(&self) -> StopScript {
+        StopScript { first: b"\r", stop: b"HALT\r".to_vec(), last: b"", end: b'\r' }
     }
 
     /// It has no lock.

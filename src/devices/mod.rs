@@ -22,7 +22,7 @@ use crate::model::{
     Source, Time, Told, ToldAxis,
 };
 use crate::units::{Distance, Position, Speed};
-use link::Connector;
+use link::{Connector, StopScript};
 pub use make::{Devices, make};
 pub use outputs::{Output, OutputEvent, Sensor, SensorEvent};
 
@@ -203,6 +203,10 @@ pub trait Stage: Send {
     /// Stops by what the controller can't ignore, at the price of its position. `false` as for
     /// [`Stage::stop`].
     fn halt(&mut self, now: Time) -> bool;
+
+    /// What stops the axes past this driver, right from now until it is asked again: it is asked whenever a motion has
+    /// begun or ended.
+    fn stop_script(&self) -> StopScript;
 
     /// Releases the controller's lock after an alarm. Moves nothing.
     fn recover(&mut self, now: Time);

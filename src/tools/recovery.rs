@@ -151,6 +151,16 @@ pub(crate) fn recovery(code: Code) -> Recovery {
             &[("get_state", "call get_state {} before anything else, and tell the person at the rig")],
             "tell the person at the rig; ask the person at the rig to restart the server",
         ),
+        Code::WatchdogStop => (
+            &[
+                (
+                    "clear_fault",
+                    "ask the person at the rig whether everything stands; then call clear_fault {\"device\": \"{device}\"}",
+                ),
+                ("get_state", "call get_state {}"),
+            ],
+            "ask the person at the rig whether everything stands, and to restart the server",
+        ),
         Code::MovedByHand => (
             &[(
                 "get_state",

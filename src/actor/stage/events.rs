@@ -117,8 +117,10 @@ impl StageUnit {
         self.status.told = Some(Arc::new(facts.told(self.config.axes.len())));
         self.facts = facts;
         if self.status.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Reconnect) {
-            self.status.fault = None;
+            // What the watchdog did is cleared by whoever has looked, and not by the connection.
+            self.status.fault = self.barked.as_ref().map(|b| super::super::watchdog::fault(b, now));
         }
+        self.arm();
         self.last = None;
         self.resting = None;
         self.status.read_at = None;

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use super::fence::{Called, Fenced};
 use super::motion::{AxisFacts, MotionWatch, StillWatch};
+use super::watchdog::{self, Bark};
 use crate::config;
+use crate::devices::link::Lifeline;
 use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{
@@ -90,6 +92,10 @@ pub(super) struct StageUnit {
     shift: Vec<Distance>,
     /// Another program has the port.
     lent: bool,
+    /// The watchdog's way to the axes.
+    pub(super) lifeline: Lifeline,
+    /// The watchdog has stopped it, and that is not cleared yet.
+    barked: Option<Bark>,
     /// Where it was last at rest, for the next start; and what of that has been handed over.
     record: Option<Standstill>,
     handed_over: Option<Standstill>,
@@ -154,6 +160,8 @@ impl StageUnit {
             recovering: None,
             shift: vec![Distance::default(); config.axes.len()],
             lent: false,
+            lifeline: Lifeline::default(),
+            barked: None,
             handed_over: record.clone(),
             record,
             resting: None,
@@ -250,6 +258,7 @@ impl StageUnit {
         self.set_activity(Activity::Moving);
         self.bump();
         self.next_poll = now + Duration::from_millis(20);
+        self.arm();
         Ok(())
     }
 
@@ -273,7 +282,27 @@ impl StageUnit {
         self.doing = Doing::Homing { since: now, until: now + home.timeout, axes, began, homed: None };
         self.set_activity(Activity::Homing);
         self.bump();
+        self.arm();
         Ok(())
+    }
+
+    /// Publishes what stops it from now on, for the watchdog.
+    pub(super) fn arm(&mut self) {
+        let moving = !matches!(self.doing, Doing::Nothing);
+        let mut script = None;
+        self.guarded(|d, _| script = Some(d.stop_script()));
+        if let Some(script) = script {
+            self.lifeline.arm(&self.config.id, script, moving);
+        }
+    }
+
+    /// The watchdog has stopped it past its driver, whose link is broken since.
+    pub(super) fn stopped_by_watchdog(&mut self, bark: Bark, now: Time) {
+        self.note("watchdog", bark.what.clone());
+        self.distrust("its driver was passed over by a stop");
+        self.status.fault = Some(watchdog::fault(&bark, now));
+        self.end_motion(bark.code, &bark.what);
+        self.barked = Some(bark);
     }
 
     /// Remembers where a motion begins, for `go_back`.
@@ -392,6 +421,7 @@ impl StageUnit {
 
     fn release(&mut self) {
         self.status.fault = None;
+        self.barked = None;
         self.status.stopped_by = None;
         self.bump();
     }
@@ -454,6 +484,7 @@ impl StageUnit {
             self.set_activity(Activity::Idle);
         }
         self.bump();
+        self.arm();
     }
 
     fn set_activity(&mut self, activity: Activity) {

@@ -16,7 +16,7 @@ use super::dialect::{Dialect, Family};
 use super::questions::Questions;
 use crate::config;
 use crate::devices::link::dialogue::Dialogue;
-use crate::devices::link::{Connector, IDLE, Wire, WireEvent};
+use crate::devices::link::{Connector, IDLE, StopScript, Wire, WireEvent};
 use crate::devices::{OnLink, Stage, StageEvent, StageFacts};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{Code, Identity, LinkStatus, RigError, Time};
@@ -621,6 +621,10 @@ impl Stage for Grbl {
 
     fn halt(&mut self, now: Time) -> bool {
         self.send_stop(SOFT_RESET, now)
+    }
+
+    fn stop_script(&self) -> StopScript {
+        self.script()
     }
 
     fn recover(&mut self, now: Time) {

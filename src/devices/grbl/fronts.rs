@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::driver::Grbl;
+use crate::devices::link::StopScript;
 use crate::devices::shared::{LastWords, Shared};
 use crate::devices::{Output, OutputEvent, Sensor, SensorEvent, Stage, StageEvent};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
@@ -56,6 +57,10 @@ impl Stage for StageFront {
 
     fn halt(&mut self, now: Time) -> bool {
         self.0.with(|g| g.halt(now))
+    }
+
+    fn stop_script(&self) -> StopScript {
+        self.0.look(Grbl::stop_script)
     }
 
     fn recover(&mut self, now: Time) {

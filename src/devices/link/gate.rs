@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Connector, Link, Opened};
+use super::{Connector, Lifeline, Link, Opened, Second};
 use crate::model::Time;
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ struct Inner {
 
 /// The rig thread's hand on a gate.
 #[derive(Clone, Default)]
-pub struct Gate(Arc<Mutex<Inner>>);
+pub struct Gate(Arc<Mutex<Inner>>, Lifeline);
 
 impl Gate {
     /// Puts a gate before a link. The connector behind it opens nothing while the gate is shut.
@@ -32,11 +32,17 @@ impl Gate {
         let mut inner = self.0.lock();
         inner.shut = true;
         inner.link = None;
+        self.1.closed();
     }
 
     /// Lets the driver open the port again, which it does by itself.
     pub(crate) fn open(&self) {
         self.0.lock().shut = false;
+    }
+
+    /// The watchdog's way past whoever uses the link.
+    pub(crate) fn lifeline(&self) -> &Lifeline {
+        &self.1
     }
 
     /// Whether another program has the port.
@@ -81,6 +87,7 @@ impl Connector for Gated {
         self.asked = None;
         Some(outcome.map(|link| {
             let announces = link.announces();
+            self.gate.1.opened(link.second());
             inner.link = Some(link);
             Box::new(Through { gate: self.gate.clone(), announces }) as Box<dyn Link>
         }))
@@ -108,15 +115,20 @@ impl Through {
 
 impl Link for Through {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.gate.1.sound()?;
         self.with(|link| link.read(buf))
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.with(|link| link.write(bytes))
+        self.gate.1.watched(bytes, || self.with(|link| link.write(bytes)))
     }
 
     fn unsent(&self) -> usize {
         self.with(|link| Ok(link.unsent())).unwrap_or(0)
+    }
+
+    fn second(&self) -> Option<Box<dyn Second>> {
+        self.gate.0.lock().link.as_ref()?.second()
     }
 
     fn announces(&self) -> bool {
@@ -127,6 +139,7 @@ impl Link for Through {
 impl Drop for Through {
     /// The driver has let go, which closes the port.
     fn drop(&mut self) {
+        self.gate.1.closed();
         self.gate.0.lock().link = None;
     }
 }

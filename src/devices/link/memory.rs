@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Connector, Link, Opened, Unopened};
+use super::{Connector, Link, Opened, Second, Unopened};
 use crate::model::Time;
 
 /// The bench's end of a memory link.
@@ -146,7 +146,17 @@ impl Link for Memory {
         b.unsent + b.to_device.len()
     }
 
+    fn second(&self) -> Option<Box<dyn Second>> {
+        Some(Box::new(Memory { far: self.far.clone(), pulls: self.pulls }))
+    }
+
     fn announces(&self) -> bool {
         true
+    }
+}
+
+impl Second for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Link::write(self, bytes)
     }
 }

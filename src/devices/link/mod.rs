@@ -3,6 +3,7 @@
 
 pub(crate) mod dialogue;
 pub mod gate;
+mod lifeline;
 pub mod memory;
 mod ports;
 mod serial;
@@ -13,6 +14,7 @@ use std::io;
 
 use crate::config::{self, Port};
 use crate::model::Time;
+pub use lifeline::{Lifeline, Second, StopScript};
 pub use ports::{SerialPort, UsbPort, serial_ports};
 pub(crate) use wire::{IDLE, Wire, WireEvent};
 
@@ -32,6 +34,11 @@ pub trait Link: Send {
 
     /// How many bytes the operating system still has to send, as far as it tells.
     fn unsent(&self) -> usize;
+
+    /// Another handle for the watchdog, if there can be one.
+    fn second(&self) -> Option<Box<dyn Second>> {
+        None
+    }
 
     /// Whether the rig thread is woken when bytes arrive, so that nobody has to look for them.
     fn announces(&self) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serialport::{ClearBuffer, SerialPort, SerialPortBuilder, SerialPortType};
 
-use super::{Connector, Link, Opened, Opener, Unopened};
+use super::{Connector, Link, Opened, Opener, Second, Unopened};
 use crate::config::{self, Port};
 
 /// How long a call of the library may take at most. We only read what is there and write when the line is
@@ -156,6 +156,16 @@ impl Link for Serial {
 
     fn unsent(&self) -> usize {
         self.0.bytes_to_write().map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
+    }
+
+    fn second(&self) -> Option<Box<dyn Second>> {
+        Some(Box::new(Serial(self.0.try_clone().ok()?)))
+    }
+}
+
+impl Second for Serial {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Link::write(self, bytes)
     }
 }
 

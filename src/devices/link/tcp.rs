@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::{Connector, Link, Opened, Opener, Unopened};
+use super::{Connector, Link, Opened, Opener, Second, Unopened};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -52,5 +52,15 @@ impl Link for Tcp {
 
     fn unsent(&self) -> usize {
         0
+    }
+
+    fn second(&self) -> Option<Box<dyn Second>> {
+        Some(Box::new(Tcp(self.0.try_clone().ok()?)))
+    }
+}
+
+impl Second for Tcp {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Link::write(self, bytes)
     }
 }

@@ -19,6 +19,7 @@ use crate::devices::StageEvent;
 use crate::devices::link::dialogue::Dialogue;
 use crate::devices::link::{Connector, IDLE, Wire, WireEvent};
 use crate::model::{Code, Time};
+pub(super) use stop::stop_all;
 
 /// How long an ordinary question may stay unanswered.
 const ANSWER: Duration = Duration::from_millis(300);

@@ -1,9 +1,9 @@
 //! What the rig thread takes for a driver: one front for each stage, all before the same chain.
 
-use super::chain::Chain;
+use super::chain::{Chain, stop_all};
 use super::unit::Phase;
 use crate::config::{self, Homing};
-use crate::devices::link::Connector;
+use crate::devices::link::{Connector, StopScript};
 use crate::devices::shared::{LastWords, Shared};
 use crate::devices::{Stage, StageEvent};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
@@ -96,6 +96,11 @@ impl Stage for Front {
             }
             chain.stop(i, "estop", now)
         })
+    }
+
+    /// All that moves on the chain: an order that was cut off may be anybody's.
+    fn stop_script(&self) -> StopScript {
+        StopScript { first: b"", stop: stop_all(), last: b"", end: b'\n' }
     }
 
     fn recover(&mut self, now: Time) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::codec::Report;
 use super::super::questions::Questions;
 use super::{Ask, FEED_HOLD, Grbl, JOG_CANCEL, Motion, OwnReset, Phase, SOFT_RESET, SPOIL, State, Stopping};
+use crate::devices::link::StopScript;
 use crate::model::Time;
 
 /// Before a controller is identified nobody knows what it does: the end of a jog and a hold, of which one stops
@@ -50,6 +51,12 @@ impl Grbl {
             // Harmless where nothing jogs.
             _ => JOG_CANCEL,
         }
+    }
+
+    /// What stops it past the driver. Its stop bytes count wherever they stand in the stream.
+    pub(super) fn script(&self) -> StopScript {
+        let stop = if self.phase == Phase::Ready { vec![self.stop_byte()] } else { UNKNOWN.to_vec() };
+        StopScript { first: b"", stop, last: SPOIL, end: b'\n' }
     }
 
     /// The driver has failed: the byte that stops what may move goes out all the same.

@@ -129,9 +129,14 @@ impl Chain {
 
     /// The driver has failed: whatever moves on the chain is stopped.
     pub(in super::super) fn last_words(&mut self) {
-        let mut bytes = ABORT.to_vec();
-        bytes.extend(command(ALL, 99, "stop"));
         // The time would only matter for opening it again, and a chain that failed is not used again.
-        self.wire.preempt(&bytes, b"", Time::ZERO);
+        self.wire.preempt(&stop_all(), b"", Time::ZERO);
     }
+}
+
+/// Stops whatever moves on a chain, and first makes it forget what was cut off.
+pub(in super::super) fn stop_all() -> Vec<u8> {
+    let mut bytes = ABORT.to_vec();
+    bytes.extend(command(ALL, 99, "stop"));
+    bytes
 }
