@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage`, `camera`, `output`, `sensor` (a
 //! device under the rig thread), `fence` (around its driver), `motion` (proof of arrival and standstill), `person` (what only a person may
-//! order), `approval` (what waits for a person's yes), `lost` (clients that are gone), `message`, `handle`, `sync`, `thread`.
+//! order), `approval` (what waits for a person's yes), `lost` (clients that are gone), `watchdog` (stops what moves when
+//! this thread can't), `message`, `handle`, `sync`, `thread`.
 
 mod approval;
 mod camera;
@@ -20,8 +21,8 @@ mod sensor;
 mod stage;
 mod sync;
 mod thread;
-mod watches;
 mod watchdog;
+mod watches;
 mod worker;
 
 pub use handle::{Clock, RigHandle};

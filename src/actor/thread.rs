@@ -37,8 +37,8 @@ pub fn assemble(
     let (publish, published) = watch::channel(Arc::new(Snapshot::default()));
     let publish = Arc::new(publish);
     let lifelines = devices.gates.iter().map(|(link, gate)| (link.clone(), gate.lifeline().clone())).collect();
-    let dog = Arc::new(Dog::new(shared.clone(), lifelines, publish.clone(), journal.second()));
-    let worker = Worker::new(rules.clone(), devices, inbox, shared.clone(), publish, dog, journal, epoch);
+    let dog = Arc::new(Dog::new(shared.clone(), lifelines, publish, journal.second()));
+    let worker = Worker::new(rules.clone(), devices, inbox, dog, journal, epoch);
     let handle = RigHandle { orders: outbox, wake: waker, shared, published, rules, clock };
     (handle, worker, Sleeper(sleep))
 }

@@ -79,9 +79,9 @@ pub(super) struct Bark {
 
 /// What the watchdog, and the rig thread's own end, need to stop what moves.
 pub(super) struct Dog {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     lifelines: Vec<(Name, Lifeline)>,
-    publish: Arc<watch::Sender<Arc<Snapshot>>>,
+    pub(super) publish: Arc<watch::Sender<Arc<Snapshot>>>,
     journal: Mutex<Option<Box<dyn Journal>>>,
     barks: Mutex<Vec<Bark>>,
 }

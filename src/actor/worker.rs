@@ -93,12 +93,11 @@ impl Worker {
         rules: Arc<Rules>,
         devices: Devices,
         inbox: Inbox<Envelope>,
-        shared: Arc<Shared>,
-        publish: Arc<watch::Sender<Arc<Snapshot>>>,
         dog: Arc<Dog>,
         journal: Box<dyn Journal>,
         epoch: Epoch,
     ) -> Worker {
+        let (shared, publish) = (dog.shared.clone(), dog.publish.clone());
         let rig = rules.rig().clone();
         let sources = devices.sources.iter();
         let stages = rig.stages.iter().zip(devices.stages).zip(sources);
@@ -300,6 +299,7 @@ impl Worker {
             now,
         };
         for job in &mut jobs {
+            self.shared.pulse.works();
             act(job, &mut bench);
         }
         self.jobs = jobs;

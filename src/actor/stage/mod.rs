@@ -204,16 +204,30 @@ impl StageUnit {
     fn guarded(&mut self, call: impl FnOnce(&mut dyn Stage, &mut Vec<StageEvent>)) {
         let events = &mut self.events;
         if self.driver.call(|d| call(d, events)) == Called::Failed {
-            self.fault(
-                Code::Internal,
-                "Its driver failed and is not used any more.".into(),
-                Remedy::Restart,
-                self.last_at,
-            );
+            let (code, what) = match self.stop_past_the_driver() {
+                Ok(()) => (Code::Internal, "Its driver failed and is not used any more.".to_owned()),
+                Err(why) => {
+                    let what = format!(
+                        "STOP NOT SENT: its driver failed, and what stops the axes could not be sent: {why}. They may still \
+                         move. Use the emergency stop."
+                    );
+                    (Code::StopNotSent, what)
+                }
+            };
+            self.fault(code, what, Remedy::Restart, self.last_at);
             self.distrust("its driver failed");
-            self.end(Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown)));
+            self.end(Err(self.error(code, "The driver failed.", Moved::Unknown)));
             self.status.activity = Activity::Offline;
         }
+    }
+
+    /// The driver can't be asked any more: the watchdog's way stops what may move.
+    fn stop_past_the_driver(&self) -> Result<(), String> {
+        if self.is_free() {
+            return Ok(());
+        }
+        let id = &self.config.id;
+        self.lifeline.fire(|name| name == id).1
     }
 
     fn poll_every(&self, now: Time) -> Duration {
