@@ -376,9 +376,7 @@ fn a_rig_thread_that_dies_stops_the_axes_on_its_way_out() {
         let _ticket = rig.moving();
         rig.log.0.store(true, Ordering::SeqCst);
         // Its next line is its end.
-        rig.handle.client_lost(&Name::new("test"));
-        let home = Home { stage: Name::new(rig.p.stage), axes: vec![] };
-        let _another = rig.handle.run(&caller(Way::Stdio), Box::new(Sequence::home("home".into(), home)));
+        let _another = rig.handle.recover(&caller(Way::Stdio), &Name::new(rig.p.stage));
         rig.until("it is dead", 5, |r| r.thread.is_finished());
         rig.until("the carriage stands", 3, |r| r.speed() == 0.0);
         assert_eq!(rig.stage().fault.map(|f| f.code), Some(Code::WatchdogStop), "{name}");
