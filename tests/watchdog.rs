@@ -43,7 +43,7 @@ enum Where {
 
 /// What hangs, and until when.
 #[derive(Clone, Default)]
-struct Wedge(Arc<AtomicU8>, Arc<AtomicBool>);
+struct Wedge(Arc<AtomicU8>, Arc<AtomicBool>, Arc<Mutex<[Option<Instant>; 2]>>);
 
 impl Wedge {
     fn drive_in(&self, at: Where) {
@@ -58,6 +58,7 @@ impl Wedge {
     fn here(&self, at: Where) {
         while self.is(at) {
             self.1.store(true, Ordering::SeqCst);
+            self.2.lock()[0].get_or_insert(Instant::now());
             std::thread::park_timeout(Duration::from_millis(1));
         }
     }
@@ -102,7 +103,12 @@ impl Link for Wedged<Box<dyn Link>> {
 impl Second for Wedged<Box<dyn Second>> {
     /// A full buffer is full for everybody.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.1.is(Where::Write) { Ok(0) } else { self.0.write(bytes) }
+        if self.1.is(Where::Write) {
+            return Ok(0);
+        }
+        let written = self.0.write(bytes);
+        self.1.2.lock()[1].get_or_insert(Instant::now());
+        written
     }
 }
 
@@ -126,8 +132,8 @@ impl Stage for Wedged<Box<dyn Stage>> {
     fn halt(&mut self, now: Time) -> bool {
         self.0.halt(now)
     }
-    fn stop_script(&self) -> StopScript {
-        self.0.stop_script()
+    fn stop_script(&self, homing: bool) -> StopScript {
+        self.0.stop_script(homing)
     }
     fn recover(&mut self, now: Time) {
         self.0.recover(now);
@@ -326,6 +332,10 @@ fn a_rig_thread_that_hangs_in_a_driver_or_in_a_read_leaves_no_axis_moving() {
             // Nobody has asked for a stop.
             rig.until("the carriage stands", 3, |r| r.speed() == 0.0);
             let stood = rig.at();
+            if let [Some(hung), Some(sent)] = *rig.wedge.2.lock() {
+                // For whoever wants the figure: --nocapture.
+                println!("{name}, {at:?}: stuck to stop bytes handed over: {:?}", sent - hung);
+            }
             let fault = rig.stage().fault.expect("a fault");
             assert_eq!(fault.code, Code::WatchdogStop, "{name}: {fault:?}");
             assert!(rig.stage().axes.iter().all(|a| a.trust == Trust::Unknown), "{name}");
@@ -396,6 +406,24 @@ fn a_stop_that_somebody_asks_for_goes_past_a_rig_thread_that_hangs() {
         rig.handle.stop(None, StopBy::Person);
         rig.until("it is stopped all the same", 3, |r| r.stage().fault.is_some());
         assert_eq!(rig.stage().fault.map(|f| f.code), Some(Code::WatchdogStop), "{name}");
+        rig.end();
+    });
+}
+
+#[test]
+fn a_stop_asked_for_later_is_sent_too() {
+    each(|rig| {
+        let name = rig.p.name;
+        let ticket = rig.moving();
+        rig.wedge.drive_in(Where::Decoder);
+        rig.until("the watchdog has seen to what moves", 3, |r| r.stage().fault.is_some());
+        std::thread::park_timeout(Duration::from_millis(300));
+        let lines = |r: &Rig| r.log.1.lock().iter().filter(|e| e.kind == "watchdog").count();
+        let before = lines(&rig);
+        rig.handle.stop(None, StopBy::Person);
+        rig.until("and once more for the person", 3, |r| lines(r) > before);
+        assert_eq!(rig.speed(), 0.0, "{name}");
+        drop(ticket);
         rig.end();
     });
 }

@@ -37,7 +37,8 @@ pub fn assemble(
     let (publish, published) = watch::channel(Arc::new(Snapshot::default()));
     let publish = Arc::new(publish);
     let lifelines = devices.gates.iter().map(|(link, gate)| (link.clone(), gate.lifeline().clone())).collect();
-    let dog = Arc::new(Dog::new(shared.clone(), lifelines, publish, journal.second()));
+    let on_links = rig.stages.iter().map(|s| (s.id.clone(), s.link.clone())).collect();
+    let dog = Arc::new(Dog::new(shared.clone(), lifelines, on_links, journal.second(), publish));
     let worker = Worker::new(rules.clone(), devices, inbox, dog, journal, epoch);
     let handle = RigHandle { orders: outbox, wake: waker, shared, published, rules, clock };
     (handle, worker, Sleeper(sleep))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -18,8 +18,6 @@ const PERIOD: Duration = Duration::from_millis(25);
 const LOOKS: u32 = 9;
 /// How often the stop is sent: a controller may ignore it that has not begun the motion yet.
 const SENDS: u32 = 3;
-/// A look that comes so late says that the whole process did not run, the rig thread included.
-const LATE: Duration = Duration::from_millis(75);
 
 /// The rig thread's sign of life. Odd while it works, even while it sleeps, [`Pulse::OVER`] at its orderly end.
 #[derive(Debug, Default)]
@@ -50,7 +48,8 @@ impl Pulse {
     }
 }
 
-/// What the looks say. Pure: it is told the beat and how long ago the last look was.
+/// What the looks say. Pure, and without a clock: looks are counted and not time, so that a process that was halted as a
+/// whole is not taken for a stuck thread, and a busy machine puts nothing off.
 #[derive(Debug, Default)]
 struct Watch {
     beat: u64,
@@ -59,8 +58,8 @@ struct Watch {
 
 impl Watch {
     /// Whether the rig thread is stuck.
-    fn look(&mut self, beat: u64, since_last: Duration) -> bool {
-        if beat != self.beat || beat.is_multiple_of(2) || since_last > LATE {
+    fn look(&mut self, beat: u64) -> bool {
+        if beat != self.beat || beat.is_multiple_of(2) {
             *self = Watch { beat, looks: 0 };
             return false;
         }
@@ -81,6 +80,8 @@ pub(super) struct Bark {
 pub(super) struct Dog {
     pub(super) shared: Arc<Shared>,
     lifelines: Vec<(Name, Lifeline)>,
+    /// The stages in the rig's order, each with its link.
+    stages: Vec<(Name, Name)>,
     pub(super) publish: Arc<watch::Sender<Arc<Snapshot>>>,
     journal: Mutex<Option<Box<dyn Journal>>>,
     barks: Mutex<Vec<Bark>>,
@@ -90,10 +91,11 @@ impl Dog {
     pub(super) fn new(
         shared: Arc<Shared>,
         lifelines: Vec<(Name, Lifeline)>,
-        publish: Arc<watch::Sender<Arc<Snapshot>>>,
+        stages: Vec<(Name, Name)>,
         journal: Option<Box<dyn Journal>>,
+        publish: Arc<watch::Sender<Arc<Snapshot>>>,
     ) -> Dog {
-        Dog { shared, lifelines, publish, journal: Mutex::new(journal), barks: Mutex::default() }
+        Dog { shared, lifelines, stages, publish, journal: Mutex::new(journal), barks: Mutex::default() }
     }
 
     /// What it has stopped since it was last asked.
@@ -102,28 +104,29 @@ impl Dog {
     }
 
     /// Stages that somebody has asked to stop, and nobody has stopped yet.
-    fn asked(&self) -> impl Fn(&Name) -> bool {
-        let mask = self.shared.stops.pending();
-        let known = self.publish.borrow().clone();
+    fn asked(&self, mask: u64) -> impl Fn(&Name) -> bool {
         move |name| {
-            let index = known.stages.iter().position(|s| s.stage == *name);
+            let index = self.stages.iter().position(|(stage, _)| stage == name);
             index.is_some_and(|i| mask & (1 << i) != 0)
         }
     }
 
     /// Whether anything may move, or is asked to stop.
     fn is_needed(&self) -> bool {
-        let asked = self.asked();
+        let asked = self.asked(self.shared.stops.pending());
         self.lifelines.iter().any(|(_, l)| l.needs(&asked))
     }
 
     /// Stops what may move, and tells everybody.
     pub(super) fn stop(&self, why: &str) {
-        let asked = self.asked();
+        let asked = self.asked(self.shared.stops.pending());
         let fired: Vec<_> = self.lifelines.iter().filter(|(_, l)| l.needs(&asked)).collect();
         // All bytes go out before a word is said about them.
         let fired: Vec<_> = fired.into_iter().map(|(link, l)| (link, l.fire(&asked))).collect();
         for (link, (stages, sent)) in fired {
+            let here = |(stage, on): &(Name, Name)| (on == link).then(|| stage.clone());
+            // What can't be looked at may be any of them.
+            let stages = if stages.is_empty() { self.stages.iter().filter_map(here).collect() } else { stages };
             let list = stages.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
             let (code, what) = match &sent {
                 Ok(()) => {
@@ -179,19 +182,24 @@ pub(super) fn fault(bark: &Bark, at: Time) -> Fault {
 /// Looks until the rig thread has ended in order.
 pub(super) fn run(dog: &Dog) {
     let mut watch = Watch::default();
-    let (mut last, mut sends) = (Instant::now(), 0);
+    let (mut sends, mut served) = (0, 0);
     loop {
         std::thread::park_timeout(PERIOD);
         let beat = dog.shared.pulse.read();
         if beat == Pulse::OVER {
             return;
         }
-        let now = Instant::now();
-        let stuck = watch.look(beat, now - last);
-        last = now;
-        if !stuck {
+        let asked = dog.shared.stops.pending();
+        if !watch.look(beat) {
+            (sends, served) = (0, 0);
+            continue;
+        }
+        if asked & !served != 0 {
+            // Somebody has asked for more since.
             sends = 0;
-        } else if sends < SENDS && dog.is_needed() {
+        }
+        served |= asked;
+        if sends < SENDS && dog.is_needed() {
             sends += 1;
             dog.stop("The program's hardware thread hangs.");
         }
@@ -217,26 +225,17 @@ mod tests {
     use super::*;
 
     fn looks(watch: &mut Watch, beat: u64, times: u32) -> bool {
-        (0..times).map(|_| watch.look(beat, PERIOD)).last().unwrap_or(false)
+        (0..times).map(|_| watch.look(beat)).last().unwrap_or(false)
     }
 
     #[test]
     fn a_thread_that_works_without_a_beat_is_stuck_and_one_that_sleeps_or_beats_is_not() {
         let mut watch = Watch::default();
         assert!(!looks(&mut watch, 7, LOOKS), "the first look only learns the beat");
-        assert!(watch.look(7, PERIOD));
-        assert!(!watch.look(9, PERIOD), "a beat");
+        assert!(watch.look(7));
+        assert!(!watch.look(9), "a beat");
         assert!(!looks(&mut watch, 8, 1000), "asleep");
         assert!((PERIOD * (LOOKS + 1)) < Duration::from_millis(300), "in time");
-    }
-
-    #[test]
-    fn a_process_that_was_halted_as_a_whole_is_given_its_time_again() {
-        let mut watch = Watch::default();
-        assert!(!looks(&mut watch, 7, LOOKS));
-        assert!(!watch.look(7, Duration::from_secs(3600)), "the lid was closed");
-        assert!(!looks(&mut watch, 7, LOOKS - 1));
-        assert!(watch.look(7, PERIOD), "it hangs all the same");
     }
 
     #[test]

@@ -669,7 +669,7 @@ impl Stage for Asi {
         self.begin_stop("~\r", now)
     }
 
-    fn stop_script(&self) -> StopScript {
+    fn stop_script(&self, _: bool) -> StopScript {
         StopScript { first: b"\r", stop: b"HALT\r".to_vec(), last: b"", end: b'\r' }
     }
 

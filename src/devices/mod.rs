@@ -204,9 +204,9 @@ pub trait Stage: Send {
     /// [`Stage::stop`].
     fn halt(&mut self, now: Time) -> bool;
 
-    /// What stops the axes past this driver, right from now until it is asked again: it is asked whenever a motion has
-    /// begun or ended.
-    fn stop_script(&self) -> StopScript;
+    /// What stops the axes past this driver, whatever it and the controller are doing then. It is asked before each motion
+    /// that begins, and after each that has ended; `homing` when the axes are about to search their reference.
+    fn stop_script(&self, homing: bool) -> StopScript;
 
     /// Releases the controller's lock after an alarm. Moves nothing.
     fn recover(&mut self, now: Time);

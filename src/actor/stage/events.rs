@@ -120,7 +120,7 @@ impl StageUnit {
             // What the watchdog did is cleared by whoever has looked, and not by the connection.
             self.status.fault = self.barked.as_ref().map(|b| super::super::watchdog::fault(b, now));
         }
-        self.arm();
+        self.arm(!self.is_free(), false);
         self.last = None;
         self.resting = None;
         self.status.read_at = None;

@@ -223,11 +223,10 @@ impl StageUnit {
 
     /// The driver can't be asked any more: the watchdog's way stops what may move.
     fn stop_past_the_driver(&self) -> Result<(), String> {
-        if self.is_free() {
+        if !self.lifeline.needs(|_| false) {
             return Ok(());
         }
-        let id = &self.config.id;
-        self.lifeline.fire(|name| name == id).1
+        self.lifeline.fire(|_| false).1
     }
 
     fn poll_every(&self, now: Time) -> Duration {
@@ -258,8 +257,13 @@ impl StageUnit {
         self.outcome = None;
         let mut sent = Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown));
         let order = order.less(&self.shift);
+        // Before the first byte: whatever hangs from now on leaves an axis that may move.
+        self.arm(true, false);
         self.guarded(|d, _| sent = d.go(order, now));
-        sent.map_err(|e| e.on(&self.config.id))?;
+        if let Err(error) = sent {
+            self.arm(false, false);
+            return Err(error.on(&self.config.id));
+        }
         // Only a stage at rest stands on record.
         self.record = None;
         let expected = self.expected(&drive);
@@ -272,7 +276,6 @@ impl StageUnit {
         self.set_activity(Activity::Moving);
         self.bump();
         self.next_poll = now + Duration::from_millis(20);
-        self.arm();
         Ok(())
     }
 
@@ -281,8 +284,12 @@ impl StageUnit {
         let home = order.order().clone();
         self.outcome = None;
         let mut sent = Err(self.error(Code::Internal, "The driver failed.", Moved::Unknown));
+        self.arm(true, true);
         self.guarded(|d, _| sent = d.home(order, now));
-        sent.map_err(|e| e.on(&self.config.id))?;
+        if let Err(error) = sent {
+            self.arm(false, false);
+            return Err(error.on(&self.config.id));
+        }
         // Until the reference is found nothing is known of where the axes are.
         self.record = None;
         let axes = if home.axes.is_empty() { (0..self.status.axes.len()).collect() } else { home.axes };
@@ -296,15 +303,13 @@ impl StageUnit {
         self.doing = Doing::Homing { since: now, until: now + home.timeout, axes, began, homed: None };
         self.set_activity(Activity::Homing);
         self.bump();
-        self.arm();
         Ok(())
     }
 
     /// Publishes what stops it from now on, for the watchdog.
-    pub(super) fn arm(&mut self) {
-        let moving = !matches!(self.doing, Doing::Nothing);
+    pub(super) fn arm(&mut self, moving: bool, homing: bool) {
         let mut script = None;
-        self.guarded(|d, _| script = Some(d.stop_script()));
+        self.guarded(|d, _| script = Some(d.stop_script(homing)));
         if let Some(script) = script {
             self.lifeline.arm(&self.config.id, script, moving);
         }
@@ -498,7 +503,7 @@ impl StageUnit {
             self.set_activity(Activity::Idle);
         }
         self.bump();
-        self.arm();
+        self.arm(false, false);
     }
 
     fn set_activity(&mut self, activity: Activity) {

@@ -623,8 +623,8 @@ impl Stage for Grbl {
         self.send_stop(SOFT_RESET, now)
     }
 
-    fn stop_script(&self) -> StopScript {
-        self.script()
+    fn stop_script(&self, homing: bool) -> StopScript {
+        stop::script(homing)
     }
 
     fn recover(&mut self, now: Time) {

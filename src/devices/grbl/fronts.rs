@@ -59,8 +59,8 @@ impl Stage for StageFront {
         self.0.with(|g| g.halt(now))
     }
 
-    fn stop_script(&self) -> StopScript {
-        self.0.look(Grbl::stop_script)
+    fn stop_script(&self, homing: bool) -> StopScript {
+        self.0.look(|g| g.stop_script(homing))
     }
 
     fn recover(&mut self, now: Time) {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::model::Name;
 
 /// How long a stop may wait for room in the operating system, and for whoever holds what it needs.
-const ROOM: Duration = Duration::from_millis(50);
+const ROOM: Duration = Duration::from_millis(20);
 
 /// Another handle on an open connection, which can be written to while the first is in use. No call waits.
 pub trait Second: Send {
@@ -83,6 +83,11 @@ impl Lifeline {
             *self.0.last.lock() = Some(*last);
         }
         self.0.writing.store(false, Ordering::Release);
+        if let Err(poisoned) = self.sound() {
+            // The stop went out while this write was under way, which may have come after it: so it goes out again.
+            drop(self.fire(|_| false));
+            return Err(poisoned);
+        }
         written
     }
 
@@ -110,7 +115,7 @@ impl Lifeline {
     }
 
     /// Sends the scripts of the stages that may be moving, and of those that are asked about, and poisons the link.
-    /// Tells which stages these are, and whether all bytes were handed over.
+    /// Tells which stages these are (none when that can't be looked at), and whether all bytes were handed over.
     pub(crate) fn fire(&self, asked: impl Fn(&Name) -> bool) -> (Vec<Name>, Result<(), String>) {
         let Some(scripts) = self.0.scripts.try_lock_for(ROOM) else {
             return (Vec::new(), Err("what would stop it can't be reached".into()));
@@ -135,9 +140,9 @@ impl Lifeline {
         if bytes.is_empty() {
             return (names, Err("its driver has nothing that stops it".into()));
         }
-        let sent = self.send(&bytes);
+        // Poisoned first: what the first hand writes from now on finds that out, at the latest afterwards.
         self.0.poisoned.store(true, Ordering::Release);
-        (names, sent)
+        (names, self.send(&bytes))
     }
 
     /// Whether the first hand has left a frame half sent, as far as is known.
@@ -207,6 +212,23 @@ mod tests {
         far.bound(None);
         assert!(gate.lifeline().fire(|_| false).1.is_ok());
         assert_eq!(far.take(), b"M X=\rHALT\r");
+    }
+
+    #[test]
+    fn what_the_first_hand_still_had_on_its_way_is_followed_by_the_stop_again() {
+        let far = Far::default();
+        let (gate, _link) = open(&far);
+        let lifeline = gate.lifeline().clone();
+        lifeline.arm(&Name::new("a"), script(), true);
+        let late = lifeline.clone();
+        // Between the look at the link and the bytes on it the thread is held up, and the watchdog comes.
+        let written = lifeline.watched(b"M X=1\r", || {
+            assert!(late.fire(|_| false).1.is_ok());
+            late.0.second.lock().as_mut().unwrap().write(b"M X=1\r")
+        });
+        assert!(written.is_err());
+        let heard = String::from_utf8(far.take()).unwrap();
+        assert!(heard.contains("HALT\r") && heard.ends_with("M X=1\rHALT\r"), "{heard:?}");
     }
 
     #[test]

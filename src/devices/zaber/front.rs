@@ -99,7 +99,7 @@ impl Stage for Front {
     }
 
     /// All that moves on the chain: an order that was cut off may be anybody's.
-    fn stop_script(&self) -> StopScript {
+    fn stop_script(&self, _: bool) -> StopScript {
         StopScript { first: b"", stop: stop_all(), last: b"", end: b'\n' }
     }
 

@@ -16,6 +16,13 @@ const UNKNOWN: &[u8] = &[JOG_CANCEL, FEED_HOLD];
 /// a reset, and says nothing.
 const UNKNOWN_GRACE: Duration = Duration::from_millis(300);
 
+/// What stops it past the driver, which may not know what runs. Its stop bytes count wherever they stand in the stream;
+/// a homing hears nothing but a reset.
+pub(super) fn script(homing: bool) -> StopScript {
+    let stop = if homing { vec![SOFT_RESET] } else { UNKNOWN.to_vec() };
+    StopScript { first: b"", stop, last: SPOIL, end: b'\n' }
+}
+
 impl Grbl {
     /// Stops a controller that is not identified.
     pub(super) fn stop_unknown(&mut self, now: Time) -> bool {
@@ -51,12 +58,6 @@ impl Grbl {
             // Harmless where nothing jogs.
             _ => JOG_CANCEL,
         }
-    }
-
-    /// What stops it past the driver. Its stop bytes count wherever they stand in the stream.
-    pub(super) fn script(&self) -> StopScript {
-        let stop = if self.phase == Phase::Ready { vec![self.stop_byte()] } else { UNKNOWN.to_vec() };
-        StopScript { first: b"", stop, last: SPOIL, end: b'\n' }
     }
 
     /// The driver has failed: the byte that stops what may move goes out all the same.
