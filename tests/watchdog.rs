@@ -1,6 +1,7 @@
 //! The rig thread hangs or dies while an axis moves, for each protocol, on a real port and in real time: the axes stop
 //! all the same, and whoever asks is told.
 #![cfg(unix)]
+#![allow(clippy::print_stdout)]
 
 mod support;
 
