@@ -10,6 +10,7 @@ use hw_sim::{Bench, Fault, MICROSCOPE_TOML};
 use steadyhand::actor::Ticket;
 use steadyhand::model::{Activity, Code, Epoch, Home, JobState, Moved, Name, Report, RigError, StageStatus, Trust};
 use steadyhand::plans::Sequence;
+use support::random::Random;
 use support::{Lab, answer_of, stage_only};
 
 /// Axis tolerance and backlash, with a hair for the reports' decimals, in mm.
@@ -22,30 +23,6 @@ const TRAVEL: [f64; 3] = [75.0, 50.0, 4.0];
 const AXES: [&str; 3] = ["x", "y", "z"];
 /// Keep-outs of the demonstration's rig, in mm.
 const BOXES: [[(f64, f64); 3]; 2] = [[(-1e9, 10.0), (-1e9, 8.0), (-1e9, 1e9)], [(60.0, 1e9), (-1e9, 1e9), (-1e9, 1.5)]];
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn chance(&mut self, of_100: u64) -> bool {
-        self.below(100) < of_100
-    }
-}
 
 enum Order {
     Job { what: String, home: bool, ticket: Ticket<Report> },

@@ -2,6 +2,8 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod chain;
+pub mod peers;
+pub mod random;
 pub mod scripted;
 
 use std::future::Future;
