@@ -382,7 +382,7 @@ impl World {
         let mut said = Vec::new();
         for _ in 0..4 {
             let caller = self.caller();
-            // What goes on after the program's death looks like somebody's hand, which a person releases.
+            // What the controller does after a freeze or a kill can look like somebody's hand.
             let person = self.lab().person();
             let ticket = self.lab().handle.resume(&person, None);
             said.push(format!("{:?}", self.wait(ticket).map_err(|e| e.to_string())));

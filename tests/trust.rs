@@ -171,9 +171,11 @@ fn a_persons_word_is_restored_as_no_more_than_that() {
     let mut lab = homed(dir.path());
     lab.reference("x", 50.0).unwrap();
     lab.run_ms(600);
-    let lab = again(lab, DEMO, dir.path());
+    let mut lab = again(lab, DEMO, dir.path());
     assert_eq!(trust(&lab), [Trust::Assumed, Trust::Restored, Trust::Restored]);
     assert!((lab.reads("x") - 50.0).abs() < 0.01, "what the person declared counts: {}", lab.reads("x"));
+    lab.run_ms(3000);
+    assert_eq!(lab.scope().fault, None, "other coordinates are nobody's hand");
 }
 
 #[test]

@@ -30,6 +30,10 @@ impl StageUnit {
         for position in kept.into_iter().chain(self.status.axes[index].position.as_mut()) {
             *position = *position + by;
         }
+        // The same place in other coordinates: nobody has moved it.
+        if let Some(resting) = self.resting.as_mut().and_then(|r| r.get_mut(index)).and_then(Option::as_mut) {
+            *resting = *resting + by;
+        }
     }
 
     /// The controller may count anew.
