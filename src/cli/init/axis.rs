@@ -6,6 +6,8 @@ use crate::units::{Unit, plain};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct AxisFlags {
     pub(super) name: String,
+    pub(super) channel: Option<String>,
+    pub(super) counts: Option<f64>,
     pub(super) unit: Option<Unit>,
     pub(super) sign: Option<f64>,
     pub(super) origin: Option<f64>,
@@ -42,6 +44,8 @@ impl AxisFlags {
                     Unit::parse(value).ok_or_else(|| format!("{value:?} is no unit: nm, um, mm, deg, mdeg, mrad"))?,
                 )
             }
+            "channel" => self.channel = Some(value.to_owned()),
+            "counts-per-unit" => self.counts = Some(positive(value)?),
             "sign" => self.sign = Some(sign(value)?),
             "origin" => self.origin = Some(number(value)?),
             "travel" => self.travel = Some(span(value)?),
@@ -57,7 +61,8 @@ impl AxisFlags {
             "toward-sample" => self.toward_sample = direction(value)?,
             _ => {
                 return Err(format!(
-                    "{key:?} is unknown: unit, sign, origin, travel, speed, tolerance, holds-unpowered, toward-sample, why"
+                    "{key:?} is unknown: channel, counts-per-unit, unit, sign, origin, travel, speed, tolerance, \
+                     holds-unpowered, toward-sample, why"
                 ));
             }
         }
@@ -96,6 +101,8 @@ pub(super) fn span(text: &str) -> Result<[f64; 2], String> {
 pub(super) struct AxisPlan {
     pub(super) name: String,
     pub(super) channel: String,
+    /// Of a controller that only counts.
+    pub(super) counts: Option<f64>,
     pub(super) unit: Unit,
     pub(super) sign: f64,
     pub(super) origin: f64,
