@@ -164,6 +164,24 @@ pub(super) fn by_ruler(ordered: f64, measured: f64, step: Option<f64>) -> Scale 
     Scale::Off { ratio: measured / ordered, steps }
 }
 
+/// A range in round numbers that lies in `range`, so that no dust of a conversion leads out of it; `step` is the smallest
+/// step of the axis.
+pub(super) fn inward([low, high]: [f64; 2], step: f64) -> [f64; 2] {
+    let fine = 10_f64.powf(step.log10().floor());
+    if !(fine.is_normal() && step > 0.0) {
+        return [low, high];
+    }
+    // Written and read again, as in `rounded_up`.
+    let clean = |value: f64, whole: f64| plain(whole * fine).parse().unwrap_or(value);
+    [clean(low, (low / fine - 1e-6).ceil()), clean(high, (high / fine + 1e-6).floor())]
+}
+
+/// The number with three digits that is not above `value`.
+pub(super) fn rounded_down(value: f64) -> f64 {
+    let fine = 10_f64.powf(value.log10().floor() - 2.0);
+    plain((value / fine + 1e-6).floor() * fine).parse().ok().filter(|n| *n > 0.0).unwrap_or(value)
+}
+
 /// The next number of 1, 2, 5, 10, 20, 50 … that is not below `value`.
 pub(super) fn rounded_up(value: f64) -> f64 {
     let ten = 10_f64.powf(value.log10().floor());
@@ -228,7 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn tolerances_are_round_numbers() {
+    fn proposals_are_round_numbers_on_the_safe_side() {
+        assert_eq!(inward([0.0, 50.800_000_79], 0.000_496), [0.0, 50.8]);
+        assert_eq!(inward([-0.04, 25_399.93], 0.19), [0.0, 25_399.9]);
+        assert_eq!((rounded_down(46.508_79), rounded_down(10.0), rounded_down(1234.5)), (46.5, 10.0, 1230.0));
         for (value, round) in [(0.01, 0.01), (0.011, 0.02), (0.03, 0.05), (4.0, 5.0), (0.0625, 0.1)] {
             assert_eq!(rounded_up(value), round);
         }

@@ -1,6 +1,6 @@
 //! From flags, the controller's own words and a person's answers to what the rig file will say.
 
-use super::axis::{AxisFlags, AxisPlan, direction, placed, rounded_up, sign, span};
+use super::axis::{AxisFlags, AxisPlan, direction, inward, placed, rounded_down, rounded_up, sign, span};
 use super::known::{Known, KnownAxis, KnownHome, narrower};
 use super::person::{Person, ask, number, positive, yes};
 use super::probe::{Found, FoundAxis, Place, spelled, what_counts};
@@ -309,7 +309,9 @@ fn one(
         (Some(travel), ..) => travel,
         (None, None, Some((origin, travel))) => {
             let shift = known_origin.map_or(0.0, |at| at - to_unit(origin));
-            travel.map(|end| to_unit(end) + shift)
+            let travel = travel.map(|end| to_unit(end) + shift);
+            let step = axis.counts.and(axis.told.step).map(|s| s.to(unit));
+            step.map_or(travel, |step| inward(travel, step))
         }
         (None, was, _) => {
             let proposal = was.map(|[low, high]| format!("{}:{}", plain(low), plain(high)));
@@ -325,7 +327,8 @@ fn one(
             ask(person, &question, Some("0"), &flag("origin"), number)?
         }
     };
-    let own = axis.told.max_speed.map(|v| plain(v.to(unit)));
+    let own = axis.told.max_speed.map(|v| v.to(unit));
+    let own = own.map(|v| plain(if axis.counts.is_some() { rounded_down(v) } else { v }));
     let own = known.as_ref().and_then(|k| k.speed).map(plain).or(own);
     let speed = match flags.speed {
         Some(speed) => speed,
