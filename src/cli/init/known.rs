@@ -60,7 +60,7 @@ impl Known {
         let there = file.get("stage").and_then(Item::as_array_of_tables).and_then(|s| s.iter().find(same));
         let axes = there.and_then(|t| t.get("axes")?.as_table_like());
         let all = |name: &str| file.get(name).and_then(Item::as_array_of_tables).into_iter().flatten();
-        let of_others = all("stage").filter(|t| !there.is_some_and(|own| text(own, "id") == text(*t, "id")));
+        let of_others = all("stage").filter(|t| there.is_none_or(|own| text(own, "id") != text(*t, "id")));
         let elsewhere = of_others.flat_map(|t| {
             let link = text(t, "link").unwrap_or_default();
             let axes = t.get("axes").and_then(Item::as_table_like).into_iter().flat_map(|a| a.iter());
