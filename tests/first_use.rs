@@ -37,8 +37,13 @@ impl Desk {
     }
 
     fn with(bench: Bench) -> Desk {
+        Desk::at(bench, "scope")
+    }
+
+    /// At the port of one device of a bench.
+    fn at(bench: Bench, device: &str) -> Desk {
         let bench = Running::start(bench, Options::default()).expect("a bench");
-        let port = bench.paths().into_iter().find(|(device, _)| device == "scope").expect("a port").1;
+        let port = bench.paths().into_iter().find(|(name, _)| name == device).expect("a port").1;
         Desk { bench: Some(bench), port, home: tempfile::tempdir().expect("a folder") }
     }
 
@@ -170,6 +175,114 @@ fn from_a_port_to_a_client_that_moves_the_stage() {
     let told = String::from_utf8_lossy(&busy.stderr).into_owned();
     assert!(!busy.status.success() && told.contains("The rig belongs to process"), "{told}");
     client.end();
+}
+
+/// A client that is started as `connect` writes it, and a call that is made again until the rig is known.
+fn served(desk: &Desk, first: &str, arguments: &Value) -> Client {
+    let mut client = Client::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &["serve", "--rig", "rig.toml"]));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let answer = client.call(first, arguments.clone());
+        if answer["isError"] != json!(true) {
+            return client;
+        }
+        assert!(Instant::now() < deadline, "{answer:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_chain_of_zaber_devices_is_found_checked_and_moved() {
+    let desk = Desk::at(Bench::from_toml(hw_sim::ZABER_TOML).expect("a bench"), "chain");
+    // What another kind is asked first does it no harm: no driver is named here.
+    let focus = "z,channel=1,unit=um,counts-per-unit=5.249344,holds-unpowered=true";
+    let init = ["init", "--port", &desk.port, "--yes", "--name", "desk"];
+    let told = desk.good(&[init.as_slice(), &["--stage", "focus", "--axis", focus]].concat());
+    assert!(told.contains("Wrote rig.toml"), "{told}");
+    let sample =
+        ["x,channel=2.1,counts-per-unit=2015.748,holds-unpowered=true", "y,channel=2.2,counts-per-unit=2015.748"];
+    let more = ["--driver", "zaber", "--stage", "sample", "--axis", sample[0], "--axis", sample[1]];
+    desk.good(&[init.as_slice(), &more].concat());
+
+    let text = fs::read_to_string(desk.folder().join("rig.toml")).expect("written");
+    assert_eq!(text.matches("[[link]]").count(), 1, "both stages share the port: {text}");
+    assert_eq!(text.matches("[[stage]]").count(), 2, "{text}");
+    assert!(text.contains("counts_per_unit = 5.249344  #") && text.contains("holds_unpowered = false"), "{text}");
+    let checked = desk.good(&["check", "rig.toml"]);
+    assert!(checked.contains("the rig \"desk\" is fine") && checked.contains("x 0 to 50.8"), "{checked}");
+    let seen: Value = serde_json::from_str(&desk.good(&["doctor", "--json"])).expect("JSON");
+    assert_eq!(seen["well"], true, "{seen:#}");
+
+    let mut client = served(&desk, "home", &json!({ "stage": "sample", "wait_s": 60 }));
+    let moved = client.call("move_to", json!({ "stage": "sample", "targets": { "x": 2 }, "unit": "mm", "wait_s": 60 }));
+    assert_eq!(moved["structuredContent"]["status"], "ok", "{moved:#}");
+    assert_eq!(moved["structuredContent"]["moved"], "yes", "{moved:#}");
+    client.end();
+}
+
+#[test]
+fn an_asi_controller_is_found_checked_and_moved() {
+    let desk = Desk::at(Bench::from_toml(hw_sim::ASI_TOML).expect("a bench"), "scope");
+    let axis = |letter| format!("{letter},speed=5,holds-unpowered=true");
+    let told = desk.good(&[
+        "init",
+        "--port",
+        &desk.port,
+        "--yes",
+        "--name",
+        "desk",
+        "--axis",
+        &axis("x"),
+        "--axis",
+        &axis("y"),
+    ]);
+    assert!(told.contains("Wrote rig.toml"), "{told}");
+    let text = fs::read_to_string(desk.folder().join("rig.toml")).expect("written");
+    for part in
+        ["driver = \"asi\"", "home = \"never\"", "trust = \"assumed\"", "channel = \"Y\"", "travel = [0.0, 50.0]"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    desk.good(&["check", "rig.toml"]);
+    let seen: Value = serde_json::from_str(&desk.good(&["doctor", "--json"])).expect("JSON");
+    assert_eq!(seen["well"], true, "{seen:#}");
+
+    let mut client = served(&desk, "get_state", &json!({}));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for axis in ["stage.x", "stage.y"] {
+        // Until it is identified it can't be told where it stands.
+        while !desk.run(&["reference", axis, "25"]).status.success() {
+            assert!(Instant::now() < deadline, "{axis}");
+        }
+    }
+    let moved = client.call("move_to", json!({ "stage": "stage", "targets": { "x": 26 }, "unit": "mm", "wait_s": 60 }));
+    assert_eq!(moved["structuredContent"]["status"], "ok", "{moved:#}");
+    assert_eq!(moved["structuredContent"]["moved"], "yes", "{moved:#}");
+    client.end();
+}
+
+/// Each controller is asked by the probes of the other kinds, too, at its own rate: it stands where it stood.
+#[test]
+fn what_is_asked_of_another_kind_does_it_no_harm() {
+    for (bench, device, axis, drivers) in [
+        (hw_sim::MICROSCOPE_TOML, "scope", "x", ["zaber", "asi"]),
+        (hw_sim::ZABER_TOML, "chain", "focus", ["grbl", "asi"]),
+        (hw_sim::ASI_TOML, "scope", "x", ["grbl", "zaber"]),
+    ] {
+        let desk = Desk::at(Bench::from_toml(bench).expect("a bench"), device);
+        let place = || desk.bench.as_ref().expect("running").with_bench(|b| b.pulses(device, axis));
+        let before = place();
+        for driver in drivers {
+            let other = desk.run(&["init", "--port", &desk.port, "--yes", "--driver", driver, "--baud", "115200"]);
+            let told = String::from_utf8_lossy(&other.stderr).into_owned();
+            assert!(!other.status.success() && told.contains("nobody was recognised"), "{device}, {driver}: {told}");
+        }
+        assert_eq!(place(), before, "{device}");
+        // And its own kind is still found.
+        let found = desk.run(&["init", "--port", &desk.port, "--yes", "--axis", "none"]);
+        let told = String::from_utf8_lossy(&found.stderr).into_owned();
+        assert!(told.contains("Found ") && told.contains("the controller has no axis"), "{device}: {told}");
+    }
 }
 
 #[test]

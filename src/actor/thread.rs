@@ -14,7 +14,7 @@ use super::sync::{Shared, orders, wake};
 use super::watchdog::{self, Dog, LastWill};
 use super::worker::Worker;
 use crate::config::Rig;
-use crate::devices::Devices;
+use crate::devices::{Devices, Survey, Surveyed};
 use crate::interlocks::Rules;
 use crate::model::{Epoch, Snapshot};
 use crate::store::Kept;
@@ -78,4 +78,21 @@ pub fn spawn(
         }
     })?;
     Ok((handle, thread))
+}
+
+/// Runs a survey of a link to its end, on the caller's thread: at most so long.
+pub fn look_round(mut survey: Survey, at_most: Duration) -> Surveyed {
+    let clock = Clock::start();
+    let end = clock.now() + at_most;
+    let outcome = loop {
+        let now = clock.now();
+        let next = survey.tick(now);
+        match survey.outcome() {
+            Some(outcome) => break outcome.clone(),
+            None if now >= end => break Surveyed::Silent,
+            None => std::thread::park_timeout(next.since(clock.now()).max(Duration::from_micros(100))),
+        }
+    };
+    survey.close();
+    outcome
 }

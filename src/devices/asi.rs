@@ -6,6 +6,8 @@
 //! what can be told by the answer's shape alone, and after anything unexpected only by asking `V` and waiting for the
 //! version, behind which nothing older can come.
 
+mod survey;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use crate::config::{self, AxisRules};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{Code, Evidence, Identity, LinkStatus, RigError, Source, Time};
 use crate::units::{Distance, Unit, plain};
+pub(super) use survey::Roll;
 
 /// The row of the table.
 pub(super) const DRIVER: Driver = Driver {

@@ -10,6 +10,7 @@ mod outputs;
 mod shared;
 mod simcam;
 mod simio;
+mod survey;
 mod zaber;
 
 use std::sync::LazyLock;
@@ -25,6 +26,7 @@ use crate::units::{Distance, Position, Speed};
 use link::{Connector, StopScript};
 pub use make::{Devices, make};
 pub use outputs::{Output, OutputEvent, Sensor, SensorEvent};
+pub use survey::{Survey, Surveyed, survey};
 
 /// A driver: one row of [`DRIVERS`].
 pub struct Driver {

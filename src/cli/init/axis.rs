@@ -6,6 +6,8 @@ use crate::units::{Unit, plain};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct AxisFlags {
     pub(super) name: String,
+    pub(super) channel: Option<String>,
+    pub(super) counts: Option<f64>,
     pub(super) unit: Option<Unit>,
     pub(super) sign: Option<f64>,
     pub(super) origin: Option<f64>,
@@ -42,6 +44,8 @@ impl AxisFlags {
                     Unit::parse(value).ok_or_else(|| format!("{value:?} is no unit: nm, um, mm, deg, mdeg, mrad"))?,
                 )
             }
+            "channel" => self.channel = Some(value.to_owned()),
+            "counts-per-unit" => self.counts = Some(positive(value)?),
             "sign" => self.sign = Some(sign(value)?),
             "origin" => self.origin = Some(number(value)?),
             "travel" => self.travel = Some(span(value)?),
@@ -57,7 +61,8 @@ impl AxisFlags {
             "toward-sample" => self.toward_sample = direction(value)?,
             _ => {
                 return Err(format!(
-                    "{key:?} is unknown: unit, sign, origin, travel, speed, tolerance, holds-unpowered, toward-sample, why"
+                    "{key:?} is unknown: channel, counts-per-unit, unit, sign, origin, travel, speed, tolerance, \
+                     holds-unpowered, toward-sample, why"
                 ));
             }
         }
@@ -96,6 +101,8 @@ pub(super) fn span(text: &str) -> Result<[f64; 2], String> {
 pub(super) struct AxisPlan {
     pub(super) name: String,
     pub(super) channel: String,
+    /// Of a controller that only counts.
+    pub(super) counts: Option<f64>,
     pub(super) unit: Unit,
     pub(super) sign: f64,
     pub(super) origin: f64,
@@ -155,6 +162,24 @@ pub(super) fn by_ruler(ordered: f64, measured: f64, step: Option<f64>) -> Scale 
     }
     let steps = step.filter(|s| *s > 0.0 && measured > 0.0).map(|s| ordered / measured / s);
     Scale::Off { ratio: measured / ordered, steps }
+}
+
+/// A range in round numbers that lies in `range`, so that no dust of a conversion leads out of it; `step` is the smallest
+/// step of the axis.
+pub(super) fn inward([low, high]: [f64; 2], step: f64) -> [f64; 2] {
+    let fine = 10_f64.powf(step.log10().floor());
+    if !(fine.is_normal() && step > 0.0) {
+        return [low, high];
+    }
+    // Written and read again, as in `rounded_up`.
+    let clean = |value: f64, whole: f64| plain(whole * fine).parse().unwrap_or(value);
+    [clean(low, (low / fine - 1e-6).ceil()), clean(high, (high / fine + 1e-6).floor())]
+}
+
+/// The number with three digits that is not above `value`.
+pub(super) fn rounded_down(value: f64) -> f64 {
+    let fine = 10_f64.powf(value.log10().floor() - 2.0);
+    plain((value / fine + 1e-6).floor() * fine).parse().ok().filter(|n| *n > 0.0).unwrap_or(value)
 }
 
 /// The next number of 1, 2, 5, 10, 20, 50 … that is not below `value`.
@@ -221,7 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn tolerances_are_round_numbers() {
+    fn proposals_are_round_numbers_on_the_safe_side() {
+        assert_eq!(inward([0.0, 50.800_000_79], 0.000_496), [0.0, 50.8]);
+        assert_eq!(inward([-0.04, 25_399.93], 0.19), [0.0, 25_399.9]);
+        assert_eq!((rounded_down(46.508_79), rounded_down(10.0), rounded_down(1234.5)), (46.5, 10.0, 1230.0));
         for (value, round) in [(0.01, 0.01), (0.011, 0.02), (0.03, 0.05), (4.0, 5.0), (0.0625, 0.1)] {
             assert_eq!(rounded_up(value), round);
         }

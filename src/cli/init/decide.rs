@@ -1,16 +1,13 @@
 //! From flags, the controller's own words and a person's answers to what the rig file will say.
 
-use super::axis::{AxisFlags, AxisPlan, direction, placed, rounded_up, sign, span};
+use super::axis::{AxisFlags, AxisPlan, direction, inward, placed, rounded_down, rounded_up, sign, span};
 use super::known::{Known, KnownAxis, KnownHome, narrower};
 use super::person::{Person, ask, number, positive, yes};
-use super::probe::{Found, FoundAxis, Place};
+use super::probe::{Found, FoundAxis, Place, spelled, what_counts};
 use super::render::{Draft, Port};
 use super::teach::Hand;
 use super::{InitArgs, Lost, name};
 use crate::units::{Dimension, Distance, Unit, plain};
-
-/// The finest tolerance that is proposed, in mm or degrees: what counters are reported with, ten times over.
-const TOLERANCE: f64 = 0.01;
 
 /// How the rig, its stage and its link are called: as in the file that exists, where there is one.
 pub(super) struct Names {
@@ -20,9 +17,10 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(known: &Known, stage: Option<&str>, rig: Option<&str>) -> Names {
+    pub(super) fn of(known: &Known, stage: Option<&str>, rig: Option<&str>, port: &Port) -> Names {
         let stage = stage.or(known.stage.as_deref()).unwrap_or("stage").to_owned();
-        let link = known.link.clone().unwrap_or_else(|| format!("{stage}-port"));
+        let there = || known.link_to(port);
+        let link = known.link.clone().or_else(there).unwrap_or_else(|| format!("{stage}-port"));
         Names { rig: rig.map(str::to_owned).or_else(|| known.rig.clone()), stage, link }
     }
 }
@@ -39,12 +37,21 @@ pub(super) fn draft(
     port: Port,
     known: &Known,
 ) -> Result<Draft, String> {
-    let names = Names::of(known, args.stage.as_deref(), args.name.as_deref());
+    let names = Names::of(known, args.stage.as_deref(), args.name.as_deref(), &port);
     let rig = match names.rig {
         Some(name) => name,
         None => ask(person, "The rig's name", Some("bench"), "--name", name)?,
     };
-    let chosen = axes(args, person, found, known)?;
+    let mut chosen = Vec::new();
+    for (flags, axis) in axes(args, person, found, known, &names.link)? {
+        chosen.push(counted(person, flags, axis, found, known)?);
+    }
+    // What a count is must be known before anything moves.
+    let as_chosen = |a: &FoundAxis| {
+        let own = chosen.iter().find(|(_, c)| c.channel == a.channel).map(|(_, c)| c.clone());
+        own.or_else(|| a.counts.is_none().then(|| a.clone()))
+    };
+    let found = &Found { axes: found.axes.iter().filter_map(as_chosen).collect(), ..found.clone() };
     let mut hand = None;
     let homed = found.homes == Some(true);
     if person.is_there() {
@@ -68,7 +75,7 @@ pub(super) fn draft(
     let mut plans = Vec::new();
     let mut broken = None;
     for (flags, axis) in &chosen {
-        match one(person, flags, axis, found, known.axis(axis), hand.as_ref()) {
+        match one(person, flags, axis, found, known.axis(found.driver, axis), hand.as_ref()) {
             Ok(plan) => plans.push(plan),
             Err(error) => {
                 broken = Some(error);
@@ -114,23 +121,50 @@ pub(super) fn draft(
 }
 
 /// The axes that are used, with what the command line says of them.
-fn axes<'a>(
+fn axes(
     args: &InitArgs,
     person: &mut dyn Person,
-    found: &'a Found,
+    found: &Found,
     known: &Known,
-) -> Result<Vec<(AxisFlags, &'a FoundAxis)>, String> {
-    let all: Vec<&str> = found.axes.iter().map(|a| known.name(a)).collect();
+    link: &str,
+) -> Result<Vec<(AxisFlags, FoundAxis)>, String> {
+    let driver = found.driver;
+    let all: Vec<&str> = found.axes.iter().map(|a| known.name(driver, a)).collect();
+    // An axis that is named by its channel may have any name.
+    let by_channel = |flags: &AxisFlags, channel: &str| {
+        let axis = found.axes.iter().find(|a| spelled(driver, &a.channel) == spelled(driver, channel));
+        let axis = axis.ok_or_else(|| {
+            let channels: Vec<&str> = found.axes.iter().map(|a| a.channel.as_str()).collect();
+            format!("the controller has no channel {channel:?}; it has {}", channels.join(", "))
+        })?;
+        match known.axis(driver, axis) {
+            Some(own) if own.name != flags.name => {
+                Err(format!("channel {channel} is the axis {:?} of the file already; call it that", own.name))
+            }
+            _ => Ok(FoundAxis { name: name(&flags.name)?, ..axis.clone() }),
+        }
+    };
     let find = |name: &str| {
-        let axis = found.axes.iter().find(|a| known.name(a) == name);
+        let axis = found.axes.iter().find(|a| known.name(driver, a) == name).cloned();
         axis.ok_or_else(|| format!("the controller has no axis {name:?}; it has {}", all.join(", ")))
     };
     if !args.axes.is_empty() {
-        return args.axes.iter().map(|flags| Ok((flags.clone(), find(&flags.name)?))).collect();
+        let axis = |flags: &AxisFlags| match &flags.channel {
+            Some(channel) => by_channel(flags, channel),
+            None => find(&flags.name),
+        };
+        return args.axes.iter().map(|flags| Ok((flags.clone(), axis(flags)?))).collect();
     }
-    let mut proposed: Vec<&str> = found.axes.iter().filter_map(|a| Some(known.axis(a)?.name.as_str())).collect();
+    let mut proposed: Vec<&str> =
+        found.axes.iter().filter_map(|a| Some(known.axis(driver, a)?.name.as_str())).collect();
     if proposed.is_empty() {
-        proposed = all.clone();
+        let free = found.axes.iter().filter(|a| !known.is_elsewhere(link, driver, a));
+        proposed = free.map(|a| known.name(driver, a)).collect();
+    }
+    if proposed.is_empty() {
+        return Err(
+            "every axis of the controller belongs to another stage of the file already; name that with --stage".into(),
+        );
     }
     let proposal = proposed.join(" ");
     let names = ask(person, "Which axes are fitted", Some(&proposal), "--axis", |text| {
@@ -141,6 +175,78 @@ fn axes<'a>(
     names.into_iter().map(|name| Ok((AxisFlags { name: name.clone(), ..AxisFlags::default() }, find(&name)?))).collect()
 }
 
+/// The unit of an axis.
+fn unit_of(
+    person: &mut dyn Person,
+    flags: &AxisFlags,
+    axis: &FoundAxis,
+    known: Option<&KnownAxis>,
+) -> Result<Unit, String> {
+    if let Some(unit) = flags.unit {
+        return Ok(unit);
+    }
+    let name = known.map_or(&axis.name, |k| &k.name);
+    let proposal = known.map_or(axis.unit, |k| k.unit).name();
+    ask(person, "  its unit", Some(proposal), &format!("--axis {name},unit=…"), |text| {
+        let unit = Unit::parse(text).ok_or("one of nm, um, mm, deg, mdeg, mrad")?;
+        let fits = unit.dimension() == axis.unit.dimension() || axis.unit.dimension() == Dimension::Angle;
+        if fits || axis.counts.is_some() { Ok(unit) } else { Err("this axis moves by a length: nm, um or mm".into()) }
+    })
+}
+
+/// The axis in its own measure, where its controller only counts: how many counts a unit takes is asked. It has no
+/// proposal but what the file says, since a wrong number moves too far.
+fn counted(
+    person: &mut dyn Person,
+    flags: AxisFlags,
+    axis: FoundAxis,
+    found: &Found,
+    known: &Known,
+) -> Result<(AxisFlags, FoundAxis), String> {
+    let Some(what) = what_counts(found.driver) else {
+        return match flags.counts {
+            Some(_) => {
+                Err(format!("{}: counts-per-unit has no meaning: this controller speaks of lengths", flags.name))
+            }
+            None => Ok((flags, axis)),
+        };
+    };
+    let known = known.axis(found.driver, &axis);
+    let name = known.map_or(&axis.name, |k| &k.name);
+    if person.is_there() && (flags.unit.is_none() || flags.counts.is_none()) {
+        person.say(&format!("\nAxis {name} (channel {}):", axis.channel));
+    }
+    let unit = unit_of(person, &flags, &axis, known)?;
+    let was = known.filter(|k| k.unit.dimension() == unit.dimension()).and_then(|k| k.in_unit(unit).counts).map(plain);
+    let counts = match flags.counts {
+        Some(counts) => counts,
+        None => {
+            if person.is_there() {
+                person.say(&format!("  {}{}.", what[..1].to_uppercase(), &what[1..]));
+                if let Some(long) = axis.told.travel {
+                    let long = plain(long.in_base());
+                    person.say(&format!(
+                        "  Its travel is {long} counts, if you know that rather: {long} divided by its length."
+                    ));
+                }
+            }
+            let question = format!("  how many counts take 1 {unit}");
+            ask(person, &question, was.as_deref(), &format!("--axis {name},counts-per-unit=…"), positive).map_err(
+                |e| if person.is_there() { e } else { format!("{e}. {}{}", what[..1].to_uppercase(), &what[1..]) },
+            )?
+        }
+    };
+    let axis = axis.counting(unit, counts);
+    if axis.told.step.is_none_or(|s| s.in_base() <= 0.0) {
+        return Err(format!("{name}: {} counts for 1 {unit} can't be", plain(counts)));
+    }
+    if let Some(range) = axis.told.range {
+        let [low, high] = range.map(|end| plain(Distance::base(end).map_or(end, |d| d.to(unit))));
+        person.say(&format!("  By that and the device's own limits {name} goes from {low} to {high} {unit}."));
+    }
+    Ok((AxisFlags { unit: Some(unit), ..flags }, axis))
+}
+
 fn one(
     person: &mut dyn Person,
     flags: &AxisFlags,
@@ -149,31 +255,27 @@ fn one(
     known: Option<&KnownAxis>,
     hand: Option<&Hand>,
 ) -> Result<AxisPlan, String> {
-    let name = known.map_or(axis.name, |k| &k.name);
+    let name = known.map_or(&axis.name, |k| &k.name);
     let flag = |key: &str| format!("--axis {name},{key}=…");
     if person.is_there() {
         person.say(&format!("\nAxis {name}:"));
     }
-    let unit = match flags.unit {
-        Some(unit) => unit,
-        None => ask(person, "  its unit", Some(known.map_or(axis.unit, |k| k.unit).name()), &flag("unit"), |text| {
-            let unit = Unit::parse(text).ok_or("one of nm, um, mm, deg, mdeg, mrad")?;
-            let fits = unit.dimension() == axis.unit.dimension() || axis.unit.dimension() == Dimension::Angle;
-            if fits { Ok(unit) } else { Err("this axis moves by a length: nm, um or mm".into()) }
-        })?,
-    };
+    let unit = unit_of(person, flags, axis, known)?;
     let known = known.filter(|k| k.unit.dimension() == unit.dimension()).map(|k| k.in_unit(unit));
     // Counts are in the base unit of the axis's dimension, mm or degrees.
     let to_unit = |base: f64| Distance::base(base).map_or(base, |d| d.to(unit));
-    let number_of = found.axes.iter().position(|a| a.name == axis.name).unwrap_or(0);
+    let setting = (found.driver == "grbl").then(|| found.axes.iter().position(|a| a.name == axis.name)).flatten();
     let was_sign = known.as_ref().and_then(|k| k.sign);
     let by_eye = match (flags.sign, hand) {
         (None, Some(hand)) if yes(person, "  move it to see which way it goes", was_sign.is_none())? => {
-            hand.direction(person, axis, number_of)?
+            hand.direction(person, axis, setting.map(|i| format!("${}", 100 + i)))?
         }
         _ => None,
     };
-    let seen = match flags.sign.or(by_eye) {
+    // What the ruler said of the counts holds for all that was told in them.
+    let by_ruler = by_eye.as_ref().and_then(|seen| seen.counts).map(|counts| axis.counting(unit, counts));
+    let axis = by_ruler.as_ref().unwrap_or(axis);
+    let seen = match flags.sign.or(by_eye.map(|seen| seen.sign)) {
         Some(sign) => sign,
         None => ask(
             person,
@@ -195,9 +297,10 @@ fn one(
     let (range, from) = match (flags.travel, axis.told.range, hand) {
         (Some(_), range, _) => (range, "as given"),
         (None, range, _) if was_travel.is_some() => (range, "as it was"),
-        (None, Some(range), _) if found.homes == Some(true) => (Some(range), "from the controller's own limit"),
+        (None, Some(range), _) if found.homes == Some(true) => (Some(range), OWN_LIMIT),
+        (None, Some(range), Some(_)) if own_ends(person, range.map(to_unit), unit)? => (Some(range), OWN_LIMIT),
         (None, _, Some(hand)) => (hand.ends(person, axis)?, "found by hand"),
-        (None, range, None) => (range, "from the controller's own limit"),
+        (None, range, None) => (range, OWN_LIMIT),
     };
     let home = if from == "found by hand" { None } else { axis.told.home };
     let derived = range.map(|r| placed(r, home, seen));
@@ -206,7 +309,9 @@ fn one(
         (Some(travel), ..) => travel,
         (None, None, Some((origin, travel))) => {
             let shift = known_origin.map_or(0.0, |at| at - to_unit(origin));
-            travel.map(|end| to_unit(end) + shift)
+            let travel = travel.map(|end| to_unit(end) + shift);
+            let step = axis.counts.and(axis.told.step).map(|s| s.to(unit));
+            step.map_or(travel, |step| inward(travel, step))
         }
         (None, was, _) => {
             let proposal = was.map(|[low, high]| format!("{}:{}", plain(low), plain(high)));
@@ -222,13 +327,14 @@ fn one(
             ask(person, &question, Some("0"), &flag("origin"), number)?
         }
     };
-    let own = axis.told.max_speed.map(|v| plain(v.to(unit)));
+    let own = axis.told.max_speed.map(|v| v.to(unit));
+    let own = own.map(|v| plain(if axis.counts.is_some() { rounded_down(v) } else { v }));
     let own = known.as_ref().and_then(|k| k.speed).map(plain).or(own);
     let speed = match flags.speed {
         Some(speed) => speed,
         None => ask(person, &format!("  how fast may it go, in {unit}/s"), own.as_deref(), &flag("speed"), positive)?,
     };
-    let fine = axis.told.step.map_or(TOLERANCE, |s| (4.0 * s.in_base()).max(TOLERANCE));
+    let fine = axis.told.step.map_or(found.tolerance(), |s| (4.0 * s.in_base()).max(found.tolerance()));
     let was = known.as_ref().and_then(|k| k.tolerance);
     let proposal = plain(was.unwrap_or_else(|| rounded_up(to_unit(fine))));
     let tolerance = match flags.tolerance {
@@ -263,8 +369,9 @@ fn one(
         )?,
     };
     let plan = AxisPlan {
-        name: name.into(),
-        channel: known.as_ref().map_or(axis.channel, |k| &k.channel).to_owned(),
+        name: name.clone(),
+        channel: known.as_ref().map_or(&axis.channel, |k| &k.channel).to_owned(),
+        counts: axis.counts,
         unit,
         sign: seen,
         origin,
@@ -282,6 +389,19 @@ fn one(
         person.say(&told);
     }
     Ok(plan)
+}
+
+/// Where limits come from that the controller told, as the file says it.
+const OWN_LIMIT: &str = "from the controller's own limit";
+
+/// Whether the controller's own limits are taken, where nobody can know where it counts from.
+fn own_ends(person: &mut dyn Person, [low, high]: [f64; 2], unit: Unit) -> Result<bool, String> {
+    let question = format!(
+        "  the controller lets itself be moved from {} to {} {unit} of its own counting: take these limits (no: find the ends)",
+        plain(low),
+        plain(high)
+    );
+    yes(person, &question, true)
 }
 
 /// The order of homing; empty for none.

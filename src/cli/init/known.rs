@@ -3,7 +3,8 @@
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::axis::AxisPlan;
-use super::probe::FoundAxis;
+use super::probe::{FoundAxis, Place, spelled};
+use super::render::Port;
 use crate::units::{Distance, Unit, plain};
 
 /// An axis as the file has it; numbers in its unit. What the file lacks is `None`.
@@ -11,6 +12,7 @@ use crate::units::{Distance, Unit, plain};
 pub(super) struct KnownAxis {
     pub(super) name: String,
     pub(super) channel: String,
+    pub(super) counts: Option<f64>,
     pub(super) unit: Unit,
     pub(super) sign: Option<f64>,
     pub(super) origin: Option<f64>,
@@ -31,7 +33,7 @@ pub(super) enum KnownHome {
 }
 
 /// What the file says; empty where there is none.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     /// The rig's name.
     pub(super) rig: Option<String>,
@@ -44,6 +46,9 @@ pub(super) struct Known {
     pub(super) home: Option<KnownHome>,
     pub(super) on_client_lost: Option<String>,
     pub(super) axes: Vec<KnownAxis>,
+    /// Link and channel of the axes of other stages.
+    elsewhere: Vec<(String, String)>,
+    links: Vec<Table>,
 }
 
 impl Known {
@@ -54,6 +59,17 @@ impl Known {
         let same = |t: &&Table| stage.is_none_or(|s| text(*t, "id").as_deref() == Some(s));
         let there = file.get("stage").and_then(Item::as_array_of_tables).and_then(|s| s.iter().find(same));
         let axes = there.and_then(|t| t.get("axes")?.as_table_like());
+        let all = |name: &str| file.get(name).and_then(Item::as_array_of_tables).into_iter().flatten();
+        let of_others = all("stage").filter(|t| there.is_none_or(|own| text(own, "id") != text(*t, "id")));
+        let elsewhere = of_others.flat_map(|t| {
+            let link = text(t, "link").unwrap_or_default();
+            let axes = t.get("axes").and_then(Item::as_table_like).into_iter().flat_map(|a| a.iter());
+            axes.map(|(name, a)| {
+                let channel = a.as_table_like().and_then(|a| text(a, "channel"));
+                (link.clone(), channel.unwrap_or_else(|| name.to_uppercase()))
+            })
+            .collect::<Vec<_>>()
+        });
         Known {
             rig: section("rig", "name"),
             on_client_lost: section("calls", "on_client_lost"),
@@ -61,6 +77,8 @@ impl Known {
             driver: there.and_then(|t| text(t, "driver")),
             link: there.and_then(|t| text(t, "link")),
             home: there.and_then(|t| home(t.get("home")?)),
+            elsewhere: elsewhere.collect(),
+            links: all("link").cloned().collect(),
             axes: axes.map_or_else(Vec::new, |axes| {
                 axes.iter().filter_map(|(name, item)| axis(name, item.as_table_like()?)).collect()
             }),
@@ -68,13 +86,32 @@ impl Known {
     }
 
     /// The file's axis for one of the controller's: by its channel, whatever it is called.
-    pub(super) fn axis(&self, found: &FoundAxis) -> Option<&KnownAxis> {
-        self.axes.iter().find(|a| a.channel.eq_ignore_ascii_case(found.channel))
+    pub(super) fn axis(&self, driver: &str, found: &FoundAxis) -> Option<&KnownAxis> {
+        self.axes.iter().find(|a| spelled(driver, &a.channel) == spelled(driver, &found.channel))
+    }
+
+    /// The file's link to that port, whosever it is.
+    pub(super) fn link_to(&self, port: &Port) -> Option<String> {
+        let leads = |link: &&Table| match port {
+            Port::Place(Place::Tcp(address)) => text(*link, "tcp").as_ref() == Some(address),
+            Port::Place(Place::Path(path)) => text(*link, "serial").as_ref() == Some(path),
+            Port::Usb { id, number, .. } => link
+                .get("serial")
+                .and_then(Item::as_table_like)
+                .is_some_and(|serial| text(serial, "usb").as_ref() == Some(id) && text(serial, "number") == *number),
+        };
+        self.links.iter().find(leads).and_then(|link| text(link, "id"))
+    }
+
+    /// Whether another stage on that link has the axis.
+    pub(super) fn is_elsewhere(&self, link: &str, driver: &str, found: &FoundAxis) -> bool {
+        let same = |channel: &str| spelled(driver, channel) == spelled(driver, &found.channel);
+        self.elsewhere.iter().any(|(other, channel)| other == link && same(channel))
     }
 
     /// How an axis is called: as in the file, where it has it.
-    pub(super) fn name<'a>(&'a self, found: &'a FoundAxis) -> &'a str {
-        self.axis(found).map_or(found.name, |a| &a.name)
+    pub(super) fn name<'a>(&'a self, driver: &str, found: &'a FoundAxis) -> &'a str {
+        self.axis(driver, found).map_or(&found.name, |a| &a.name)
     }
 }
 
@@ -105,6 +142,7 @@ fn axis(name: &str, table: &dyn TableLike) -> Option<KnownAxis> {
         channel: text(table, "channel").unwrap_or_else(|| name.to_uppercase()),
         // Without its unit no number means anything.
         unit: Unit::parse(&text(table, "unit")?)?,
+        counts: value("counts_per_unit"),
         sign: value("sign"),
         origin: value("origin"),
         travel,
@@ -124,6 +162,7 @@ impl KnownAxis {
         let to = |v: f64| if same { v } else { Distance::new(v, self.unit).map_or(v, |d| d.to(unit)) };
         KnownAxis {
             unit,
+            counts: self.counts.map(|c| if same { c } else { Distance::new(c, unit).map_or(c, |d| d.to(self.unit)) }),
             origin: self.origin.map(to),
             travel: self.travel.map(|t| t.map(to)),
             speed: self.speed.map(to),
@@ -180,6 +219,6 @@ mod tests {
         let lift = Known::of(Some(FILE), Some("lift"));
         assert_eq!(lift.home, Some(KnownHome::Order(vec!["a".into()])));
         assert_eq!(Known::of(Some(FILE), Some("new")).axes, []);
-        assert_eq!(Known::of(None, None), Known::default());
+        assert!(Known::of(None, None).axes.is_empty());
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn over(old: &str, new: &str) -> Result<String, String> {
 fn table(old: &mut dyn TableLike, new: &dyn TableLike) {
     for (key, item) in new.iter() {
         match old.get_mut(key) {
-            None => drop(old.insert(key, item.clone())),
+            None => drop(old.insert(key, placed_here(item.clone()))),
             Some(there) => merge(there, item),
         }
     }
@@ -58,8 +58,29 @@ fn sections(old: &mut ArrayOfTables, new: &ArrayOfTables) {
                 }
                 table(there, section);
             }
-            None => old.push(section.clone()),
+            None => {
+                let mut section = section.clone();
+                unplaced(&mut section);
+                old.push(section);
+            }
         }
+    }
+}
+
+/// A section of the new text without its place there: it stands where it is put, and not between what belongs together.
+fn placed_here(mut item: Item) -> Item {
+    match &mut item {
+        Item::Table(table) => unplaced(table),
+        Item::ArrayOfTables(tables) => tables.iter_mut().for_each(unplaced),
+        Item::None | Item::Value(_) => {}
+    }
+    item
+}
+
+fn unplaced(table: &mut Table) {
+    table.set_position(None);
+    for (_, item) in table.iter_mut() {
+        *item = placed_here(std::mem::take(item));
     }
 }
 
@@ -124,8 +145,9 @@ pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::probe::Place;
     use super::super::render::tests::draft;
-    use super::super::render::{Draft, render};
+    use super::super::render::{Draft, Port, render};
     use super::*;
 
     #[test]
@@ -150,12 +172,32 @@ mod tests {
 
     #[test]
     fn a_second_stage_is_added_and_the_first_stays() {
-        let second = Draft { stage: "lift".into(), link: "lift-port".into(), ..draft() };
+        let port = Port::Place(Place::Path("/dev/b".into()));
+        let second = Draft { stage: "lift".into(), link: "lift-port".into(), port, ..draft() };
         let old = render(&draft());
         let new = over(&old, &render(&second)).expect("merged");
         for id in ["id = \"stage\"", "id = \"stage-port\"", "id = \"lift\"", "id = \"lift-port\""] {
             assert!(new.contains(id), "{id}: {new}");
         }
+        let rig = crate::config::parse(&new, std::path::Path::new("rig.toml"), &crate::devices::known());
+        let rig = rig.unwrap_or_else(|p| panic!("{}\n{new}", p.render(false)));
+        let axes: Vec<usize> = rig.stages.iter().map(|s| s.axes.len()).collect();
+        assert_eq!(axes, [3, 3], "each has its own axes: {new}");
+    }
+
+    #[test]
+    fn an_axis_that_is_new_stands_by_its_stage() {
+        let all = Draft { port: Port::Place(Place::Path("/dev/b".into())), ..draft() };
+        let few = Draft { axes: all.axes[..1].to_vec(), home: vec!["x".into()], ..all.clone() };
+        let other = Draft { stage: "lift".into(), link: "lift-port".into(), ..draft() };
+        let two = over(&render(&few), &render(&other)).expect("merged");
+        let rig = crate::config::parse(
+            &over(&two, &render(&all)).expect("merged"),
+            std::path::Path::new("rig.toml"),
+            &crate::devices::known(),
+        );
+        let axes: Vec<usize> = rig.expect("a rig").stages.iter().map(|s| s.axes.len()).collect();
+        assert_eq!(axes, [3, 3]);
     }
 
     #[test]

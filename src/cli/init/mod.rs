@@ -35,8 +35,8 @@ use render::Port;
 /// after a yes, with a copy of what it was.
 /// Settings of the controller are read and never written.
 ///
-/// It knows controllers that speak GRBL. For Zaber and ASI start from the examples rigs/zaber-chain.toml and
-/// rigs/asi-xy.toml.
+/// It knows controllers that speak GRBL, Zaber devices in the ASCII protocol (a chain of them too), and ASI's stage
+/// controllers. A Zaber device only counts: have the "Microstep Size" of its specifications at hand.
 ///
 /// Everything can be said by flags: with --yes nobody is asked, nothing is moved, and what is proposed is taken.
 #[derive(Debug, Args)]
@@ -65,7 +65,8 @@ pub(super) struct InitArgs {
     /// One axis and what is known of it; may be given several times, and then only these axes are used.
     ///
     /// For example `--axis z,unit=um,sign=-1,travel=0:4000,speed=500,tolerance=5,holds-unpowered=false`. Keys: unit
-    /// (nm, um, mm, deg, mdeg, mrad), sign (1 or -1), origin, travel (LOW:HIGH in rig coordinates), speed (per second),
+    /// (nm, um, mm, deg, mdeg, mrad), channel (the controller's own name for it, so that the axis may have any name),
+    /// counts-per-unit (of a controller that only counts), sign (1 or -1), origin, travel (LOW:HIGH in rig coordinates), speed (per second),
     /// tolerance, holds-unpowered, toward-sample (+ or -), and last why. What is left out is taken from the controller or
     /// asked.
     #[arg(long = "axis", value_name = "AXIS[,KEY=VALUE]…", value_parser = AxisFlags::parse)]

@@ -99,7 +99,14 @@ pub(super) fn render(draft: &Draft) -> String {
 
 fn axis_text(axis: &AxisPlan, never_homed: bool) -> String {
     let unit = axis.unit;
-    let mut out = format!("\n[stage.axes.{}]\nchannel = {}\nunit = \"{unit}\"\n", axis.name, quoted(&axis.channel));
+    let mut out = format!("\n[stage.axes.{}]\nchannel = {}\n", axis.name, quoted(&axis.channel));
+    if let Some(counts) = axis.counts {
+        out += &format!(
+            "counts_per_unit = {}  # so many counts for 1 {unit}: a wrong number moves too far\n",
+            fraction(counts)
+        );
+    }
+    out += &format!("unit = \"{unit}\"\n");
     out += &format!(
         "sign = {}  # rig position = sign × controller's counter + origin\norigin = {}\n",
         plain(axis.sign),
@@ -138,6 +145,7 @@ pub(super) mod tests {
         let axis = |name: &str, unit| AxisPlan {
             name: name.into(),
             channel: name.to_uppercase(),
+            counts: None,
             unit,
             sign: -1.0,
             origin: 0.0,

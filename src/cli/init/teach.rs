@@ -32,6 +32,15 @@ fn not_stopped(rig: &Rig, data_dir: Option<&Path>) -> Result<(), String> {
     ))
 }
 
+/// What a person saw of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seen {
+    /// The sign that makes their positive direction positive.
+    pub(super) sign: f64,
+    /// How many counts one unit takes by their ruler, if that is to be taken.
+    pub(super) counts: Option<f64>,
+}
+
 /// A controller under a person's hand.
 pub(super) struct Hand {
     session: Session,
@@ -119,7 +128,7 @@ impl Hand {
         let mut ends = Vec::new();
         let mut step = 1.0;
         while ends.len() < 2 {
-            let count = self.count(axis.name).ok_or("the controller is gone")?;
+            let count = self.count(&axis.name).ok_or("the controller is gone")?;
             let which = ["one end", "the other end"][ends.len()];
             let Some(line) =
                 person.line(&format!("{} at {}, to {which}, step {}:", axis.name, plain(count), plain(step)))
@@ -128,7 +137,7 @@ impl Hand {
             };
             match typed(&line, step) {
                 Ok(Typed::Way(way)) => {
-                    if let Err(error) = self.step(person, axis.name, way) {
+                    if let Err(error) = self.step(person, &axis.name, way) {
                         person.say(&format!("  {error}"));
                     }
                 }
@@ -155,9 +164,9 @@ impl Hand {
         &self,
         person: &mut dyn Person,
         axis: &FoundAxis,
-        number_of: usize,
-    ) -> Result<Option<f64>, String> {
-        let unit = axis.unit;
+        setting: Option<String>,
+    ) -> Result<Option<Seen>, String> {
+        let unit = axis.base_unit();
         let first = plain(first_step(axis.told.range, axis.told.home));
         let question = format!("Move {} by how much, in {unit} (q: leave it)", axis.name);
         let way = loop {
@@ -170,7 +179,7 @@ impl Hand {
                 if fits { Ok(Some(way)) } else { Err(format!("at most {LONGEST}, and not 0")) }
             })?;
             let Some(way) = way else { return Ok(None) };
-            match self.step(person, axis.name, way) {
+            match self.step(person, &axis.name, way) {
                 Ok(()) => break way,
                 Err(error) => person.say(&format!("  {error}")),
             }
@@ -189,9 +198,21 @@ impl Hand {
         if let Some(measured) = measured
             && let Scale::Off { ratio, steps } = by_ruler(way, measured, axis.told.step.map(Distance::in_base))
         {
-            let setting = match steps {
-                Some(s) => format!(" Its steps per {unit} (${}) should be {}.", 100 + number_of, plain(s)),
-                None => String::new(),
+            if let Some(counts) = axis.counts.filter(|_| measured != 0.0).map(|c| c / ratio) {
+                person.say(&format!(
+                    "  It went {} times as far as it was told: by the ruler, counts_per_unit is {} for 1 {}, not {}. \
+                     The product's specification is nearer than a ruler.",
+                    plain(ratio),
+                    plain(counts),
+                    axis.unit,
+                    axis.counts.map_or(String::new(), plain)
+                ));
+                let took = yes(person, "Take that (no: the number stays as it was)", false)?;
+                return Ok(Some(Seen { sign: seen * way.signum(), counts: took.then_some(counts) }));
+            }
+            let setting = match (steps, setting) {
+                (Some(s), Some(setting)) => format!(" Its steps per {unit} ({setting}) should be {}.", plain(s)),
+                _ => String::new(),
             };
             person.say(&format!(
                 "  It went {} times as far as it was told: the controller's scale is wrong, and every limit would be.\
@@ -202,7 +223,7 @@ impl Hand {
                 return Err("the controller's scale is wrong; nothing was written".into());
             }
         }
-        Ok(Some(seen * way.signum()))
+        Ok(Some(Seen { sign: seen * way.signum(), counts: None }))
     }
 }
 

@@ -7,6 +7,7 @@ mod codec;
 mod front;
 mod identify;
 mod orders;
+mod survey;
 mod unit;
 mod words;
 
@@ -16,6 +17,7 @@ use crate::config::AxisRules;
 use crate::interlocks::StageTraits;
 use crate::model::{Evidence, Source};
 use codec::Target;
+pub(super) use survey::Census;
 
 /// The row of the table.
 pub(super) const DRIVER: Driver = Driver {

@@ -19,10 +19,11 @@ fn args(line: &str) -> InitArgs {
 }
 
 fn found(homes: Option<bool>) -> Found {
-    let axis = |name, channel, length: f64| FoundAxis {
-        name,
-        channel,
+    let axis = |name: &str, channel: &str, length: f64| FoundAxis {
+        name: name.into(),
+        channel: channel.into(),
         unit: Unit::Mm,
+        counts: None,
         told: ToldAxis {
             max_speed: Speed::base(12.5).ok(),
             step: Distance::base(0.004).ok(),
@@ -130,16 +131,99 @@ fn a_wrong_axis_or_order_is_refused_by_name() {
     assert_eq!(drafted("--axis x --axis z --home x,z", &mut Nobody, Some(true)).expect("a draft").home, ["x", "z"]);
 }
 
+fn elsewhere() -> Port {
+    Port::Place(Place::typed("/dev/other"))
+}
+
 #[test]
 fn names_come_from_the_file_that_exists() {
     let old =
         "[rig]\nname = \"mine\"\n[[stage]]\nid = \"table\"\nlink = \"usb\"\n[[stage]]\nid = \"lift\"\nlink = \"l2\"\n";
     let names = |stage| {
-        let n = Names::of(&Known::of(Some(old), stage), stage, None);
+        let n = Names::of(&Known::of(Some(old), stage), stage, None, &elsewhere());
         (n.rig, n.stage, n.link)
     };
     assert_eq!(names(None), (Some("mine".into()), "table".into(), "usb".into()));
     assert_eq!(names(Some("lift")), (Some("mine".into()), "lift".into(), "l2".into()));
     assert_eq!(names(Some("new")), (Some("mine".into()), "new".into(), "new-port".into()));
-    assert_eq!(Names::of(&Known::default(), None, None).link, "stage-port");
+    assert_eq!(Names::of(&Known::default(), None, None, &elsewhere()).link, "stage-port");
+}
+
+/// A chain as a survey finds it: told in counts.
+fn chain() -> Found {
+    let axis = |name: &str, channel: &str, high: f64| FoundAxis {
+        name: name.into(),
+        channel: channel.into(),
+        unit: Unit::Mm,
+        counts: Some(1.0),
+        told: ToldAxis {
+            max_speed: Speed::base(20_000.0).ok(),
+            step: Distance::base(1.0).ok(),
+            travel: Distance::base(high).ok(),
+            range: Some([0.0, high]),
+            home: None,
+        },
+        count: 0.0,
+    };
+    let axes = vec![axis("x", "1", 250_000.0), axis("y", "2.1", 100_000.0), axis("z", "2.2", 100_000.0)];
+    Found { driver: "zaber", baud: 115_200, identity: Identity::default(), axes, homes: Some(true) }
+}
+
+fn of_chain(line: &str, person: &mut dyn Person, old: Option<&str>) -> Result<Draft, String> {
+    let (args, place) = (args(line), Place::typed("/dev/pts/5"));
+    let known = Known::of(old, args.stage.as_deref());
+    draft(&args, person, &chain(), &place, Port::Place(place.clone()), &known)
+}
+
+#[test]
+fn a_counting_controllers_own_limits_are_turned_into_the_axes_unit() {
+    let line =
+        "--axis focus,channel=1.1,unit=um,counts-per-unit=10,sign=-1 --axis x,channel=2.1,counts-per-unit=2000 --yes";
+    let draft = of_chain(line, &mut Nobody, None).expect("a draft");
+    let [focus, x] = draft.axes.as_slice() else { panic!("{:?}", draft.axes) };
+    assert_eq!((focus.name.as_str(), focus.channel.as_str(), focus.counts), ("focus", "1", Some(10.0)));
+    assert_eq!((focus.travel, focus.origin, focus.speed), ([0.0, 25_000.0], 25_000.0, 2000.0));
+    assert_eq!((x.channel.as_str(), x.travel, x.speed, x.unit), ("2.1", [0.0, 50.0], 10.0, Unit::Mm));
+    assert_eq!((focus.tolerance, x.tolerance), (1.0, 0.002), "a few counts, and no finer than a micrometre");
+    assert_eq!(draft.home, ["focus", "x"]);
+}
+
+#[test]
+fn what_a_count_is_has_no_default() {
+    let refused = of_chain("--axis x,channel=1", &mut Nobody, None).expect_err("no counts");
+    assert!(refused.contains("--axis x,counts-per-unit=") && refused.contains("Microstep Size"), "{refused}");
+    assert!(of_chain("--axis x,channel=3", &mut Nobody, None).is_err_and(|e| e.contains("it has 1, 2.1, 2.2")));
+    let lengths = drafted("--axis x,counts-per-unit=5", &mut Nobody, Some(true));
+    assert!(lengths.is_err_and(|e| e.contains("speaks of lengths")));
+}
+
+#[test]
+fn a_second_stage_on_the_chain_shares_its_link_and_takes_what_is_left() {
+    let old = "[[link]]\nid = \"chain\"\nserial = \"/dev/pts/5\"\n[[stage]]\nid = \"focus\"\ndriver = \"zaber\"\n\
+               link = \"chain\"\n[stage.axes.z]\nchannel = \"01\"\ncounts_per_unit = 10\nunit = \"um\"\n";
+    // Name, axes; unit and counts of both; nothing is moved.
+    let answers = ["rig", "", "", "2000", "", "2000", "no", "", "", "", "", "", "", "", "", "", "", "", ""];
+    let mut person = Script::new(&answers);
+    let draft = of_chain("--stage sample", &mut person, Some(old)).expect("a draft");
+    assert_eq!((draft.link.as_str(), draft.stage.as_str()), ("chain", "sample"));
+    let channels: Vec<&str> = draft.axes.iter().map(|a| a.channel.as_str()).collect();
+    assert_eq!(channels, ["2.1", "2.2"], "{:?}", person.told);
+    // Of the first, what the file says is proposed again, in another unit too.
+    let again = of_chain("--stage focus --axis z,unit=mm --yes --name n", &mut Nobody, Some(old)).expect("a draft");
+    assert_eq!((again.axes[0].counts, again.axes[0].channel.as_str()), (Some(10_000.0), "01"));
+}
+
+#[test]
+fn a_controller_that_never_homes_gives_its_own_limits_or_has_none() {
+    let asi = |range| {
+        let mut found = found(Some(false));
+        found.driver = "asi";
+        found.axes.iter_mut().for_each(|a| a.told.range = range);
+        let place = Place::typed("/dev/pts/5");
+        let line = args("--axis x,sign=-1,speed=2 --yes");
+        draft(&line, &mut Nobody, &found, &place, Port::Place(place.clone()), &Known::default())
+    };
+    let draft = asi(Some([-25.0, 25.0])).expect("a draft");
+    assert_eq!((draft.axes[0].travel, draft.axes[0].origin, draft.home.len()), ([0.0, 50.0], 25.0, 0));
+    assert!(asi(None).is_err_and(|e| e.contains("--axis x,travel=")));
 }
