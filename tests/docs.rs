@@ -24,7 +24,7 @@ fn every_excerpt_on_the_page_about_drivers_stands_in_its_file_to_the_letter() {
     let page = read(&root.join("docs/add-a-driver.md"));
     let found = excerpts(&page);
     assert_eq!(found.len(), page.matches("\n```rust").count(), "every excerpt names its file");
-    for wanted in ["src/devices/mod.rs", "src/devices/asi.rs", "hw-sim/src/asi.rs", "tests/contract.rs"] {
+    for wanted in ["src/devices/mod.rs", "src/devices/asi.rs", "hw-sim/src/asi.rs", "tests/support/peers.rs"] {
         assert!(found.iter().any(|(file, _)| file == wanted), "nothing is shown of {wanted}");
     }
     for (file, text) in found {
