@@ -235,7 +235,7 @@ def test_a_timeout_of_the_client_and_a_second_try_move_once(bench, era):
             epoch = (await call(client, "get_state"))["stages"][0]["state_epoch"]
             since = bench.now()
             move = {"offsets": {"x": -30}, "unit": "mm", "from_epoch": epoch}
-            first = await asyncio.wait_for(client.call_tool("move_by", {**move, "command_id": "a"}), 1.0)
+            first = await asyncio.wait_for(client.call_tool("move_by", {**move, "command_id": f"a-{era}"}), 1.0)
             assert facts(first)["status"] == "running"
             again = await client.call_tool("move_by", move)
             assert failed(again) and "Moved: no" in again.content[0].text
