@@ -20,6 +20,7 @@
 mod audit;
 mod files;
 mod images;
+mod keeper;
 mod person_stop;
 mod positions;
 mod standstills;

@@ -2,18 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::files;
+use super::keeper::Keeper;
 use crate::model::{Code, Name, RigError};
-
-/// How often a file that can't be written is tried again.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// What a person has stopped and not released yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,28 +30,11 @@ impl Standing {
     }
 }
 
-#[derive(Default)]
-struct State {
-    standing: Standing,
-    /// How often `standing` has changed, and which of these states is on the disk.
-    version: u64,
-    written: u64,
-    failing: Option<String>,
-    ended: bool,
-}
-
-struct Shared {
-    /// `None`: only in memory.
-    path: Option<PathBuf>,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
 /// The record of a person's stop, `stopped.json` in the data folder. A thread of its own writes it, so that a stop
 /// waits for no disk.
 ///
 /// A record that can't be read is taken for a stop of everything: nobody knows what it said.
-pub struct PersonStop(Arc<Shared>);
+pub struct PersonStop(Keeper<Standing>);
 
 impl PersonStop {
     /// Reads what is on record in `data_dir`, and starts the thread that keeps it.
@@ -65,27 +44,19 @@ impl PersonStop {
     pub fn open(data_dir: &Path) -> Result<PersonStop, RigError> {
         let path = data_dir.join("stopped.json");
         let standing = read(&path);
-        let shared = Arc::new(Shared {
-            path: Some(path),
-            state: Mutex::new(State { standing, ..State::default() }),
-            changed: Condvar::new(),
-        });
-        let keeper = shared.clone();
-        let started = std::thread::Builder::new().name("person-stop".into()).spawn(move || keeper.run());
-        match started {
-            Ok(_) => Ok(PersonStop(shared)),
-            Err(e) => Err(RigError::new(Code::Internal, format!("The record of a person's stop gets no thread: {e}."))),
-        }
+        Keeper::start("person-stop", standing, move |s| write(&path, s))
+            .map(PersonStop)
+            .map_err(|e| RigError::new(Code::Internal, format!("The record of a person's stop gets no thread: {e}.")))
     }
 
     /// One that is kept in memory alone, for benches and tests.
     pub fn in_memory() -> PersonStop {
-        PersonStop(Arc::new(Shared { path: None, state: Mutex::default(), changed: Condvar::new() }))
+        PersonStop(Keeper::in_memory(Standing::default()))
     }
 
     /// Puts a stop on record: of one stage, or of everything. Doesn't wait for the disk.
     pub fn keep(&self, stage: Option<&Name>) {
-        self.change(|standing| {
+        self.0.change(|standing| {
             match stage {
                 None => standing.all = true,
                 Some(_) if standing.all => {}
@@ -97,7 +68,7 @@ impl PersonStop {
 
     /// Takes it off the record, for one stage of `all`, or for everything. Doesn't wait for the disk.
     pub fn release(&self, stage: Option<&Name>, all: &[Name]) {
-        self.change(|standing| match stage {
+        self.0.change(|standing| match stage {
             None => *standing = Standing::default(),
             Some(name) => {
                 if std::mem::take(&mut standing.all) {
@@ -111,93 +82,37 @@ impl PersonStop {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Standing)) {
-        let mut state = self.0.state.lock();
-        let before = state.standing.clone();
-        change(&mut state.standing);
-        if state.standing != before {
-            state.version += 1;
-            self.0.changed.notify_all();
-        }
-    }
-
     /// Whether the stage is on record as stopped by a person.
     pub fn stops(&self, stage: &Name) -> bool {
-        let state = self.0.state.lock();
-        state.standing.all || state.standing.stages.contains(stage)
+        self.0.look(|standing| standing.all || standing.stages.contains(stage))
     }
 
     /// Whether any stop by a person is on record.
     pub fn stands(&self) -> bool {
-        !self.0.state.lock().standing.is_empty()
+        self.0.look(|standing| !standing.is_empty())
     }
 
     /// What is to be known of the stop that stands, as a clause: since when, or why its record can't be read.
     pub fn words(&self) -> Option<String> {
-        let state = self.0.state.lock();
-        if state.standing.is_empty() {
+        let standing = self.0.look(Clone::clone);
+        if standing.is_empty() {
             return None;
         }
         let mut words = Vec::new();
-        words.extend(state.standing.since.as_ref().map(|t| format!("since {t}")));
-        words.extend(state.standing.unreadable.clone());
-        words.extend(state.failing.as_ref().map(|why| format!("it would not outlive the program: {why}")));
+        words.extend(standing.since.map(|t| format!("since {t}")));
+        words.extend(standing.unreadable);
+        words.extend(self.failing().map(|why| format!("it would not outlive the program: {why}")));
         (!words.is_empty()).then(|| words.join("; "))
     }
 
     /// Why the record can't be written, while it can't.
     pub fn failing(&self) -> Option<String> {
-        self.0.state.lock().failing.clone()
+        self.0.failing()
     }
 
     /// Waits until what stands is on the disk, or for so long; `true` when it is. Not for the rig thread.
     pub fn flush(&self, at_most: Duration) -> bool {
-        let mut state = self.0.state.lock();
-        let done = |state: &mut State| self.0.path.is_none() || state.written == state.version;
-        if !done(&mut state) {
-            self.0.changed.wait_while_for(&mut state, |s| !done(s), at_most);
-        }
-        done(&mut state)
-    }
-}
-
-impl Drop for PersonStop {
-    /// The thread ends once all is written, or can't be.
-    fn drop(&mut self) {
-        self.0.state.lock().ended = true;
-        self.0.changed.notify_all();
-    }
-}
-
-impl Shared {
-    fn run(&self) {
-        let Some(path) = &self.path else { return };
-        let mut state = self.state.lock();
-        loop {
-            if state.written == state.version {
-                if state.ended {
-                    return;
-                }
-                self.changed.wait(&mut state);
-                continue;
-            }
-            let (version, standing) = (state.version, state.standing.clone());
-            let outcome = parking_lot::MutexGuard::unlocked(&mut state, || write(path, &standing));
-            match outcome {
-                Ok(()) => {
-                    (state.written, state.failing) = (version, None);
-                    self.changed.notify_all();
-                }
-                Err(error) => {
-                    tracing::error!("a person's stop could not be put on record: {error}");
-                    state.failing = Some(error.what);
-                    if state.ended {
-                        return;
-                    }
-                    self.changed.wait_for(&mut state, RETRY);
-                }
-            }
-        }
+        self.0.flush(at_most)
     }
 }
 

@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::files;
+use super::keeper::Keeper;
 use crate::model::{Code, Name, RigError, Trust};
-
-/// How often a file that can't be written is tried again.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// A stage at rest, as it was read. Numbers are in the base unit of their axis (mm or degrees).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,32 +33,9 @@ pub struct Stood {
     pub trust: Trust,
 }
 
-#[derive(Default)]
-struct State {
-    stages: BTreeMap<String, Standstill>,
-    /// How often `stages` has changed, and which of these states is on the disk.
-    version: u64,
-    written: u64,
-    ended: bool,
-}
-
-struct Shared {
-    /// `None`: only in memory.
-    path: Option<PathBuf>,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
 /// The record, `standstill.json` in the data folder. A thread of its own writes it, so that the rig thread waits for
 /// no disk: what was not written when the program died is only a position that must be found again.
-pub struct Standstills(Arc<Shared>);
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    version: u32,
-    stages: BTreeMap<String, Standstill>,
-}
+pub struct Standstills(Keeper<BTreeMap<String, Standstill>>);
 
 impl Standstills {
     /// Reads what is on record in `data_dir`, and starts the thread that keeps it. A record that can't be read counts
@@ -73,96 +46,44 @@ impl Standstills {
     pub fn open(data_dir: &Path) -> Result<Standstills, RigError> {
         let path = data_dir.join("standstill.json");
         let stages = read(&path);
-        let shared = Arc::new(Shared {
-            path: Some(path),
-            state: Mutex::new(State { stages, ..State::default() }),
-            changed: Condvar::new(),
-        });
-        let keeper = shared.clone();
-        let started = std::thread::Builder::new().name("standstill".into()).spawn(move || keeper.run());
-        match started {
-            Ok(_) => Ok(Standstills(shared)),
-            Err(e) => Err(RigError::new(Code::Internal, format!("The record of positions gets no thread: {e}."))),
-        }
+        Keeper::start("standstill", stages, move |s| write(&path, s))
+            .map(Standstills)
+            .map_err(|e| RigError::new(Code::Internal, format!("The record of positions gets no thread: {e}.")))
     }
 
     /// One that is kept in memory alone.
     pub fn in_memory() -> Standstills {
-        Standstills(Arc::new(Shared { path: None, state: Mutex::default(), changed: Condvar::new() }))
+        Standstills(Keeper::in_memory(BTreeMap::new()))
     }
 
     /// Where a stage was last at rest, if that still counts.
     pub fn of(&self, stage: &Name) -> Option<Standstill> {
-        self.0.state.lock().stages.get(stage.as_str()).cloned()
+        self.0.look(|stages| stages.get(stage.as_str()).cloned())
     }
 
     /// Puts a stage's standstill on record, or takes it off. Doesn't wait for the disk.
     pub fn keep(&self, stage: &Name, at: Option<Standstill>) {
-        let mut state = self.0.state.lock();
-        let before = match at {
-            Some(at) => state.stages.insert(stage.to_string(), at.clone()).as_ref() == Some(&at),
-            None => state.stages.remove(stage.as_str()).is_none(),
-        };
-        if !before {
-            state.version += 1;
-            self.0.changed.notify_all();
-        }
+        self.0.change(|stages| match at {
+            Some(at) => drop(stages.insert(stage.to_string(), at)),
+            None => drop(stages.remove(stage.as_str())),
+        });
     }
 
     /// Waits until all is on the disk, or for so long; `true` when it is. Not for the rig thread.
     pub fn flush(&self, at_most: Duration) -> bool {
-        let mut state = self.0.state.lock();
-        let done = |state: &mut State| self.0.path.is_none() || state.written == state.version;
-        if !done(&mut state) {
-            self.0.changed.wait_while_for(&mut state, |s| !done(s), at_most);
-        }
-        done(&mut state)
+        self.0.flush(at_most)
     }
 }
 
-impl Drop for Standstills {
-    /// The thread ends once all is written, or can't be.
-    fn drop(&mut self) {
-        self.0.state.lock().ended = true;
-        self.0.changed.notify_all();
-    }
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    stages: BTreeMap<String, Standstill>,
 }
 
-impl Shared {
-    fn run(&self) {
-        let Some(path) = &self.path else { return };
-        let mut state = self.state.lock();
-        loop {
-            if state.written == state.version {
-                if state.ended {
-                    return;
-                }
-                self.changed.wait(&mut state);
-                continue;
-            }
-            let (version, stages) = (state.version, state.stages.clone());
-            let outcome = parking_lot::MutexGuard::unlocked(&mut state, || write(path, stages));
-            match outcome {
-                Ok(()) => {
-                    state.written = version;
-                    self.changed.notify_all();
-                }
-                Err(error) => {
-                    tracing::warn!(
-                        "positions at rest could not be put on record, and will have to be found again: {error}"
-                    );
-                    if state.ended {
-                        return;
-                    }
-                    self.changed.wait_for(&mut state, RETRY);
-                }
-            }
-        }
-    }
-}
-
-fn write(path: &Path, stages: BTreeMap<String, Standstill>) -> Result<(), RigError> {
-    let text = serde_json::to_vec_pretty(&File { version: 1, stages })
+fn write(path: &Path, stages: &BTreeMap<String, Standstill>) -> Result<(), RigError> {
+    let text = serde_json::to_vec_pretty(&File { version: 1, stages: stages.clone() })
         .map_err(|e| RigError::new(Code::Internal, format!("Positions can't be written as JSON: {e}.")))?;
     files::replace(path, &text)
 }

@@ -1,0 +1,128 @@
+//! A value that is kept in a file by a thread of its own: whoever changes it waits for no disk.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::model::RigError;
+
+/// How often a file that can't be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+struct State<T> {
+    value: T,
+    /// How often `value` has changed, and which of these states is on the disk.
+    version: u64,
+    written: u64,
+    failing: Option<String>,
+    ended: bool,
+}
+
+struct Inner<T> {
+    /// Whether there is a file at all.
+    kept: bool,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+/// The value, and the thread that writes it. Dropping it ends the thread once all is written, or can't be.
+pub(super) struct Keeper<T>(Arc<Inner<T>>);
+
+impl<T: Clone + PartialEq + Send + 'static> Keeper<T> {
+    fn new(value: T, kept: bool) -> Keeper<T> {
+        let state = State { value, version: 0, written: 0, failing: None, ended: false };
+        Keeper(Arc::new(Inner { kept, state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
+    /// Kept in memory alone.
+    pub(super) fn in_memory(value: T) -> Keeper<T> {
+        Keeper::new(value, false)
+    }
+
+    /// Kept by `write`, on a thread of that name, from its first change on.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread; nothing could be kept then.
+    pub(super) fn start(
+        name: &str,
+        value: T,
+        write: impl Fn(&T) -> Result<(), RigError> + Send + 'static,
+    ) -> io::Result<Keeper<T>> {
+        let keeper = Keeper::new(value, true);
+        let inner = keeper.0.clone();
+        std::thread::Builder::new().name(name.into()).spawn(move || inner.run(write))?;
+        Ok(keeper)
+    }
+
+    /// Changes the value; the file follows.
+    pub(super) fn change(&self, change: impl FnOnce(&mut T)) {
+        let mut state = self.0.state.lock();
+        let before = state.value.clone();
+        change(&mut state.value);
+        if state.value != before {
+            state.version += 1;
+            self.0.changed.notify_all();
+        }
+    }
+
+    /// Looks at the value.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.0.state.lock().value)
+    }
+
+    /// Why it can't be written, while it can't.
+    pub(super) fn failing(&self) -> Option<String> {
+        self.0.state.lock().failing.clone()
+    }
+
+    /// Waits until the value is on the disk, or for so long; `true` when it is.
+    pub(super) fn flush(&self, at_most: Duration) -> bool {
+        let mut state = self.0.state.lock();
+        let done = |state: &mut State<T>| !self.0.kept || state.written == state.version;
+        if !done(&mut state) {
+            self.0.changed.wait_while_for(&mut state, |s| !done(s), at_most);
+        }
+        done(&mut state)
+    }
+}
+
+impl<T> Drop for Keeper<T> {
+    fn drop(&mut self) {
+        self.0.state.lock().ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl<T: Clone> Inner<T> {
+    fn run(&self, write: impl Fn(&T) -> Result<(), RigError>) {
+        let mut state = self.state.lock();
+        loop {
+            if state.written == state.version {
+                if state.ended {
+                    return;
+                }
+                self.changed.wait(&mut state);
+                continue;
+            }
+            let (version, value) = (state.version, state.value.clone());
+            match MutexGuard::unlocked(&mut state, || write(&value)) {
+                Ok(()) => {
+                    (state.written, state.failing) = (version, None);
+                    self.changed.notify_all();
+                }
+                Err(error) => {
+                    if state.failing.is_none() {
+                        tracing::error!("{error}");
+                    }
+                    state.failing = Some(error.what);
+                    if state.ended {
+                        return;
+                    }
+                    self.changed.wait_for(&mut state, RETRY);
+                }
+            }
+        }
+    }
+}
