@@ -13,7 +13,7 @@ use steadyhand::model::{Activity, Caller, Code, Home, Name, Report, RigError, St
 use steadyhand::plans::Sequence;
 use steadyhand::store::Kept;
 use support::peers::{PEERS, Peer};
-use support::random::Random;
+use support::random::{Random, share};
 use support::{Lab, aim, answer_of};
 use toml_edit::{DocumentMut, Item, value};
 
@@ -445,29 +445,12 @@ fn storm(seed: u64) {
     }
 }
 
-/// Half of the seeds, so that cores share the work.
-fn half(which: u64) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seeds: Vec<u64> = match number("STEADYHAND_SEED") {
-        Some(one) => vec![one],
-        None => (0..number("STEADYHAND_SEEDS").unwrap_or(150)).collect(),
-    };
-    let mut failed = Vec::new();
-    for seed in seeds.into_iter().filter(|s| s % 2 == which) {
-        if std::panic::catch_unwind(|| storm(seed)).is_err() {
-            eprintln!("seed {seed} failed");
-            failed.push(seed);
-        }
-    }
-    assert!(failed.is_empty(), "these seeds failed: {failed:?}");
-}
-
 #[test]
 fn over_restarts_no_move_leaves_its_travel_and_trust_never_overstates_a() {
-    half(0);
+    share(0, 2, 150, storm);
 }
 
 #[test]
 fn over_restarts_no_move_leaves_its_travel_and_trust_never_overstates_b() {
-    half(1);
+    share(1, 2, 150, storm);
 }

@@ -10,7 +10,7 @@ use hw_sim::{Bench, Fault, MICROSCOPE_TOML};
 use steadyhand::actor::Ticket;
 use steadyhand::model::{Activity, Code, Epoch, Home, JobState, Moved, Name, Report, RigError, StageStatus, Trust};
 use steadyhand::plans::Sequence;
-use support::random::Random;
+use support::random::{Random, share};
 use support::{Lab, answer_of, stage_only};
 
 /// Axis tolerance and backlash, with a hair for the reports' decimals, in mm.
@@ -520,39 +520,22 @@ fn storm(seed: u64) {
     }
 }
 
-/// A quarter of the seeds, so that cores share the work.
-fn quarter(which: u64) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seeds: Vec<u64> = match number("STEADYHAND_SEED") {
-        Some(one) => vec![one],
-        None => (0..number("STEADYHAND_SEEDS").unwrap_or(200)).collect(),
-    };
-    let mut failed = Vec::new();
-    for seed in seeds.into_iter().filter(|s| s % 4 == which) {
-        if std::panic::catch_unwind(|| storm(seed)).is_err() {
-            eprintln!("seed {seed} failed");
-            failed.push(seed);
-        }
-    }
-    assert!(failed.is_empty(), "these seeds failed: {failed:?}");
-}
-
 #[test]
 fn whatever_happens_the_carriage_is_safe_and_told_a() {
-    quarter(0);
+    share(0, 4, 200, storm);
 }
 
 #[test]
 fn whatever_happens_the_carriage_is_safe_and_told_b() {
-    quarter(1);
+    share(1, 4, 200, storm);
 }
 
 #[test]
 fn whatever_happens_the_carriage_is_safe_and_told_c() {
-    quarter(2);
+    share(2, 4, 200, storm);
 }
 
 #[test]
 fn whatever_happens_the_carriage_is_safe_and_told_d() {
-    quarter(3);
+    share(3, 4, 200, storm);
 }

@@ -24,3 +24,21 @@ impl Random {
         self.below(100) < of_100
     }
 }
+
+/// Runs one of `of` shares of the seeds, so that cores share the work: as many as `STEADYHAND_SEEDS` says, or the one of
+/// `STEADYHAND_SEED`.
+pub fn share(which: u64, of: u64, usual: u64, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let seeds: Vec<u64> = match number("STEADYHAND_SEED") {
+        Some(one) => vec![one],
+        None => (0..number("STEADYHAND_SEEDS").unwrap_or(usual)).collect(),
+    };
+    let mut failed = Vec::new();
+    for seed in seeds.into_iter().filter(|s| s % of == which) {
+        if std::panic::catch_unwind(|| run(seed)).is_err() {
+            eprintln!("seed {seed} failed");
+            failed.push(seed);
+        }
+    }
+    assert!(failed.is_empty(), "these seeds failed: {failed:?}");
+}
