@@ -209,6 +209,25 @@ fn a_hand_on_the_knob_pauses_the_stage_until_a_person_releases_it() {
 }
 
 #[test]
+fn a_hand_is_noticed_after_a_stop_too() {
+    let mut lab = Lab::new(CHAIN, Bench::from_toml(ZABER_TOML).unwrap());
+    lab.online();
+    let home = Home { stage: Name::new("sample"), axes: vec![] };
+    let ticket = lab.start(Sequence::home("home".into(), home)).unwrap();
+    lab.answer(ticket).unwrap();
+    let movement = steadyhand::model::Move { stage: Name::new("sample"), aim: support::aim(&[("x", 40.0)]) };
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.run_ms(500);
+    lab.stop();
+    assert_eq!(lab.answer(ticket).unwrap_err().moved, Moved::Yes);
+    lab.recover("sample").unwrap();
+    lab.run_ms(2000);
+    lab.bench.fault("chain", Fault::Knob { axis: "slide".into(), mm: 3.0 }).unwrap();
+    let fault = |l: &Lab| l.state().stage("sample").unwrap().fault.as_ref().map(|f| f.code);
+    lab.until("the hand is noticed", Duration::from_secs(5), |l| fault(l) == Some(Code::MovedByHand));
+}
+
+#[test]
 fn neither_a_move_nor_a_stop_nor_a_reconnection_is_taken_for_a_hand() {
     let mut lab = Lab::homed(1);
     lab.move_to(&[("x", 41.0)]).unwrap();

@@ -20,8 +20,7 @@ use crate::model::{Epoch, Snapshot};
 use crate::store::Kept;
 
 /// A worker with the handle on it, not yet running: tests drive the passes themselves. Stages that a person has
-/// stopped before come up stopped, and positions that disk and controller agree on
-/// are restored.
+/// stopped before come up stopped, and positions that disk and controller agree on are restored.
 pub fn assemble(
     rig: &Arc<Rig>,
     mut devices: Devices,
@@ -47,8 +46,7 @@ pub fn assemble(
 /// What the rig thread sleeps on.
 pub struct Sleeper(super::sync::Sleep);
 
-/// Starts the rig thread. Stages that a person has stopped before come up stopped, and positions that disk and controller agree on
-/// are restored.
+/// Starts the rig thread and its watchdog, as [`assemble`] makes them.
 ///
 /// # Errors
 /// When the operating system gives no thread.
@@ -65,9 +63,11 @@ pub fn spawn(
     worker.pass(clock.now());
     let dog = worker.dog().clone();
     let watching = dog.clone();
+    // Should there be no second thread, this ends the first.
+    let will = LastWill(dog);
     std::thread::Builder::new().name("watchdog".into()).spawn(move || watchdog::run(&watching))?;
     let thread = std::thread::Builder::new().name("rig".into()).spawn(move || {
-        let _will = LastWill(dog);
+        let _will = will;
         while !worker.is_done() {
             let next = worker.pass(clock.now());
             let rest = next.since(clock.now()).max(Duration::from_micros(100));

@@ -490,7 +490,8 @@ impl StageUnit {
 
     fn finish(&mut self, result: Option<Result<Moved, RigError>>) {
         if let Some(result) = result {
-            self.doubtful = result.is_err();
+            // A stop whose standstill was read is an end like any other.
+            self.doubtful = result.as_ref().is_err_and(|e| e.moved == Moved::Unknown);
             self.outcome = Some(result);
         }
         for axis in &mut self.status.axes {
