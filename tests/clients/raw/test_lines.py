@@ -208,8 +208,8 @@ def test_x24_a_client_that_gives_up_and_calls_again_moves_once(bench):
 
 
 def test_x25_what_is_not_known_is_null_or_in_words_and_every_line_is_strict_json(bench):
-    """The parser here takes no NaN and no Infinity; positions are unknown after a start, and the frame is dark."""
-    client = serve(bench).ready()
+    """The parser here takes no NaN and no Infinity; positions are unknown at a first start, and the frame is dark."""
+    client = serve(bench, data="new").ready()
     axes = client.call("get_state")["stages"][0]["axes"]
     assert all(a["trust"] == "unknown" for a in axes.values())
     client.call("set_camera", exposure_ms=0.01)

@@ -61,9 +61,9 @@ class Bench:
         path.write_text(text)
         return path
 
-    def command(self, rig=None, *options):
-        """The command line that serves a rig file."""
-        data = ["--data-dir", str(self.folder / "data")]
+    def command(self, rig=None, *options, data="data"):
+        """The command line that serves a rig file; `data` names the folder that remembers, one for all unless told."""
+        data = ["--data-dir", str(self.folder / data)]
         return [PROGRAM, "serve", "--rig", str(rig or self.rig()), *data, *options]
 
     def ask(self, cmd, **request):

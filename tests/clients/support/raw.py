@@ -261,7 +261,7 @@ class Shared:
             client.pure()
 
 
-def serve(bench: Bench, rig=None, options=(), **more):
+def serve(bench: Bench, rig=None, options=(), data="data", **more):
     """A client of the bench's rig, with a server of its own."""
     Shared.end()
-    return Client(bench.command(rig, *options), **more)
+    return Client(bench.command(rig, *options, data=data), **more)
