@@ -72,3 +72,60 @@ fn the_skill_has_the_front_matter_that_agents_read() {
     );
     assert!(body.lines().count() < 500, "what is read at once stays short");
 }
+
+/// One row a fault: its name, what it takes, and its own words.
+fn faults() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tree = syn::parse_file(&read(&root.join("hw-sim/src/fault.rs"))).expect("Rust");
+    let words = |attributes: &[syn::Attribute]| {
+        let lines = attributes.iter().filter_map(|a| match &a.meta {
+            syn::Meta::NameValue(syn::MetaNameValue { path, value: syn::Expr::Lit(text), .. })
+                if path.is_ident("doc") =>
+            {
+                match &text.lit {
+                    syn::Lit::Str(text) => Some(text.value().trim().to_owned()),
+                    _ => None,
+                }
+            }
+            _ => None,
+        });
+        lines.collect::<Vec<_>>().join(" ").replace('|', "\\|")
+    };
+    let snake = |name: &syn::Ident| {
+        let mut out = String::new();
+        for c in name.to_string().chars() {
+            if c.is_uppercase() && !out.is_empty() {
+                out.push('_');
+            }
+            out.extend(c.to_lowercase());
+        }
+        out
+    };
+    let mut rows = String::from("| fault | takes | what happens |\n|---|---|---|\n");
+    let variants = tree.items.iter().find_map(|i| match i {
+        syn::Item::Enum(e) if e.ident == "Fault" => Some(&e.variants),
+        _ => None,
+    });
+    for v in variants.expect("the faults") {
+        let takes: Vec<String> = v
+            .fields
+            .iter()
+            .map(|f| format!("`{}`: {}", f.ident.as_ref().expect("named"), words(&f.attrs).trim_end_matches('.')))
+            .collect();
+        rows += &format!("| `{}` | {} | {} |\n", snake(&v.ident), takes.join("; "), words(&v.attrs));
+    }
+    rows
+}
+
+#[test]
+fn the_page_about_the_simulator_has_every_fault() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulator.md");
+    let page = read(&path);
+    let (before, rest) = page.split_once("<!-- faults -->\n").expect("where the faults begin");
+    let (_, after) = rest.split_once("<!-- end -->").expect("where they end");
+    let wanted = format!("{before}<!-- faults -->\n{}<!-- end -->{after}", faults());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &wanted).expect("written");
+    }
+    assert_eq!(read(&path), wanted, "run UPDATE_DOCS=1 cargo test --test docs");
+}

@@ -1,5 +1,7 @@
 //! The program: serves a bench in real time and says where.
 
+mod tell;
+
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +28,11 @@ enum Command {
     /// Prints one JSON line a device with the path that a host opens, then one with the control socket. Runs until
     /// SIGINT or SIGTERM.
     Serve(Serve),
+    /// Ask a bench that is served, or make something go wrong there
+    ///
+    /// `hw-sim tell CONTROL positions` says where the carriages really are; `hw-sim tell CONTROL fault scope jam axis=x`
+    /// holds one fast. CONTROL is what `serve` printed. All requests and faults stand in docs/simulator.md.
+    Tell(tell::Args),
     /// Print the bench file of the demonstration microscope
     Microscope,
     /// Print the bench file of a GRBL stage with a camera and a chain of Zaber devices
@@ -52,6 +59,7 @@ struct Serve {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve(args),
+        Command::Tell(args) => tell::ask(&args).and_then(|reply| say(&reply)),
         Command::Microscope => say_text(MICROSCOPE_TOML),
         Command::Zaber => say_text(ZABER_TOML),
         Command::Asi => say_text(ASI_TOML),

@@ -42,6 +42,37 @@ fn the_camera_answers_over_tcp() {
 }
 
 #[test]
+fn a_person_tells_a_bench_what_goes_wrong() {
+    let running = start(Options::default());
+    let control = running.control_addr();
+    let tell = |words: &[&str]| {
+        let command =
+            std::process::Command::new(env!("CARGO_BIN_EXE_hw-sim")).arg("tell").arg(&control).args(words).output();
+        let output = command.expect("the program");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    };
+    let before = running.with_bench(|b| b.carriage_mm("scope", "x"));
+    let (ok, said, complaint) = tell(&["fault", "scope", "nudge", "axis=x", "mm=-2.5"]);
+    assert!(ok && said.trim() == r#"{"ok":true}"#, "{said}{complaint}");
+    assert!((running.with_bench(|b| b.carriage_mm("scope", "x")) - before + 2.5).abs() < 1e-9);
+    let (ok, said, _) = tell(&["positions"]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert!(ok && said["scope"]["x"].as_f64() == Some(running.with_bench(|b| b.carriage_mm("scope", "x"))));
+    for (words, why) in [
+        (&["fault", "scope", "jm"][..], "unknown variant"),
+        (&["fault", "scope", "jam"], "missing field `axis`"),
+        (&["fault", "scope", "jam", "axis=q"], "q"),
+        (&["fault", "moon", "reset"], "moon"),
+        (&["fault", "scope", "jam", "axis=x", "axis=y"], "axis is given twice"),
+    ] {
+        let (ok, said, complaint) = tell(words);
+        assert!(!ok && said.is_empty() && complaint.contains(why), "{words:?}: {said}{complaint}");
+    }
+    running.stop();
+}
+
+#[test]
 fn an_unplugged_camera_hangs_up_and_comes_back() {
     let running = start(Options::default());
     let mut cam = camera(&running);

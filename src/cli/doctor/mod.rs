@@ -30,7 +30,7 @@ use findings::{Finding, Level};
 /// use, for programs that disturb it, for a wrong baud rate or a wrong device, for limits of the controller that don't
 /// fit the rig file, and for folders that can't be written. Axes that move when it begins are stopped when it ends. A rig
 /// that a server owns is left to it: nothing is opened, and the server says how everything stands. Exit code 0 when all
-/// is well, 1 when something is not.
+/// is well or only noted, 1 when there is a warning or a problem.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// The rig file.
