@@ -8,8 +8,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Lines that may wait for a sink. Further ones are dropped: the log is no record, the audit log is.
 const QUEUE: usize = 4096;
@@ -37,14 +40,15 @@ impl Level {
     }
 
     /// The program's own lines at this level; what libraries say, one level quieter.
-    fn directives(self) -> &'static str {
-        match self {
-            Level::Error => "error",
-            Level::Warn => "warn",
-            Level::Info => "warn,steadyhand=info",
-            Level::Debug => "info,steadyhand=debug",
-            Level::Trace => "debug,steadyhand=trace",
-        }
+    fn targets(self) -> Targets {
+        let (libraries, own) = match self {
+            Level::Error => (LevelFilter::ERROR, LevelFilter::ERROR),
+            Level::Warn => (LevelFilter::WARN, LevelFilter::WARN),
+            Level::Info => (LevelFilter::WARN, LevelFilter::INFO),
+            Level::Debug => (LevelFilter::INFO, LevelFilter::DEBUG),
+            Level::Trace => (LevelFilter::DEBUG, LevelFilter::TRACE),
+        };
+        Targets::new().with_default(libraries).with_target("steadyhand", own)
     }
 }
 
@@ -54,10 +58,10 @@ pub(super) struct Logs(Sinks);
 /// Starts logging to standard error, and to `steadyhand.log` in `folder` if there is one. `asked` (the command line)
 /// comes before the environment's `RUST_LOG`, and that before `otherwise`. May be called once.
 pub(super) fn start(asked: Option<Level>, otherwise: Level, folder: Option<&Path>) -> Logs {
-    let environment = || EnvFilter::try_from_default_env().ok();
-    let filter = match asked {
-        Some(level) => EnvFilter::new(level.directives()),
-        None => environment().unwrap_or_else(|| EnvFilter::new(otherwise.directives())),
+    let environment = || std::env::var("RUST_LOG").ok()?.parse().ok();
+    let filter: Targets = match asked {
+        Some(level) => level.targets(),
+        None => environment().unwrap_or_else(|| otherwise.targets()),
     };
     let mut sinks = vec![sink("log-stderr", io::stderr())];
     let file = folder.map(|folder| LogFile::open(folder.join("steadyhand.log")));
@@ -70,9 +74,8 @@ pub(super) fn start(asked: Option<Level>, otherwise: Level, folder: Option<&Path
         None => None,
     };
     let sinks = Sinks(sinks.into_iter().flatten().collect());
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(sinks.clone()).finish();
-    if tracing::subscriber::set_global_default(subscriber).is_ok() {
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(sinks.clone()).with_filter(filter);
+    if tracing_subscriber::registry().with(lines).try_init().is_ok() {
         std::panic::set_hook(Box::new(|panic| tracing::error!("panic: {panic}")));
     }
     if let Some(error) = trouble {

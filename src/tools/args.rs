@@ -15,12 +15,11 @@
 
 use std::time::Duration;
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value};
 
 use super::answer::ToolError;
 use super::schema::Schema;
-use super::words;
+use super::valid;
 use crate::config::{Rig, Stage};
 use crate::model::{Code, Name, is_unfit_to_show};
 use crate::units::Unit;
@@ -45,7 +44,6 @@ impl Args {
     pub(crate) fn check(
         given: Option<Map<String, Value>>,
         schema: &Schema,
-        validator: &jsonschema::Validator,
         rig: Option<&Rig>,
     ) -> Result<Args, ToolError> {
         let mut values = given.unwrap_or_default();
@@ -55,10 +53,8 @@ impl Args {
         }
         whole_numbers(&mut values, schema);
         unit_names(&mut values);
-        let instance = Value::Object(values);
-        problems.extend(validator.iter_errors(&instance).map(|e| in_words(&e, &instance, schema)));
+        problems.extend(valid::problems(&values, schema));
         problems.dedup();
-        let Value::Object(values) = instance else { return Err(ToolError::new(Code::Internal, "Lost the arguments.")) };
         if problems.is_empty() {
             return Ok(Args { values });
         }
@@ -261,74 +257,6 @@ fn whole(value: &mut Value) {
     }
 }
 
-/// A finding of the validator, as a model should read it.
-fn in_words(error: &jsonschema::ValidationError<'_>, whole: &Value, schema: &Schema) -> String {
-    let path = error.instance_path().to_string();
-    let name = path.trim_start_matches('/').replace('/', ".");
-    let name = if name.is_empty() { "The arguments".to_owned() } else { name };
-    let given = shown(error.instance());
-    match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let here = whole.pointer(&path).is_some_and(|v| std::ptr::eq(v, whole));
-            let allowed = if here { Some(schema) } else { schema["properties"].get(&name).and_then(Value::as_object) };
-            let allowed = allowed.and_then(|s| s.get("properties")).and_then(Value::as_object);
-            let allowed: Vec<&str> = allowed.into_iter().flat_map(|p| p.keys().map(String::as_str)).collect();
-            let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-            let unknown: Vec<String> = unexpected.iter().map(|u| format!("{:?}", cut(u))).collect();
-            format!("{name}: there is no {}; allowed: {allowed}.", unknown.join(", "))
-        }
-        ValidationErrorKind::Required { property } => {
-            let property = property.as_str().unwrap_or("an argument");
-            let about = schema["properties"].get(property);
-            let options = about.and_then(|p| p.get("enum")).and_then(Value::as_array);
-            let options: Vec<&str> = options.into_iter().flatten().filter_map(Value::as_str).collect();
-            let about = about.and_then(|p| p.get("description")).and_then(Value::as_str);
-            match (property, options.as_slice()) {
-                (_, []) => format!("{property} is missing: {}", words::sentence(about.unwrap_or("it is needed"))),
-                ("stage" | "camera", some) => {
-                    format!("{property} is missing: the rig has several; name one of {}.", some.join(", "))
-                }
-                (_, some) => format!("{property} is missing: name one of {}.", some.join(", ")),
-            }
-        }
-        ValidationErrorKind::Type { kind } => {
-            let wanted = match kind {
-                TypeKind::Single(t) => t.to_string(),
-                TypeKind::Multiple(_) => "another type".to_owned(),
-            };
-            let number = matches!(wanted.as_str(), "number" | "integer");
-            let hint = match &**error.instance() {
-                Value::Null if number => " (a NaN arrives as null)",
-                Value::String(_) if number => ", without quotes",
-                _ => "",
-            };
-            let article = if wanted.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
-            format!("{name} is {given}; it must be {article} {wanted}{hint}.")
-        }
-        ValidationErrorKind::Enum { options } => {
-            let options: Vec<&str> = options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            let given = given.trim_start_matches("the text ");
-            format!("{name} is {given}; allowed: {}.", options.join(", "))
-        }
-        ValidationErrorKind::Minimum { limit } => format!("{name} is {given}; the least is {limit}."),
-        ValidationErrorKind::Maximum { limit } => format!("{name} is {given}; the most is {limit}."),
-        ValidationErrorKind::MaxLength { limit } => format!("{name} has more than {limit} characters."),
-        ValidationErrorKind::MinItems { limit } => format!("{name} has fewer than {limit} entries."),
-        ValidationErrorKind::MaxItems { limit } => format!("{name} has more than {limit} entries."),
-        _ => format!("{name}: {}.", cut(&error.to_string())),
-    }
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "null".into(),
-        Value::Object(_) => "an object".into(),
-        Value::Array(_) => "a list".into(),
-        Value::String(s) => format!("the text {:?}", cut(s)),
-        other => cut(&other.to_string()),
-    }
-}
-
 /// The text, bounded, without control characters.
 pub(crate) fn cut(text: &str) -> String {
     let mut out: String = text.chars().take(EXCERPT).map(|c| if is_unfit_to_show(c) { '?' } else { c }).collect();
@@ -377,9 +305,8 @@ mod tests {
 
     fn check(given: Value) -> Result<Args, String> {
         let schema = schema();
-        let validator = jsonschema::validator_for(&Value::Object(schema.clone())).unwrap();
         let rig = testing::rig();
-        Args::check(given.as_object().cloned(), &schema, &validator, Some(&rig)).map_err(|e| {
+        Args::check(given.as_object().cloned(), &schema, Some(&rig)).map_err(|e| {
             assert_eq!(e.error.code, Code::InvalidArgument);
             e.error.what
         })
@@ -448,8 +375,7 @@ mod tests {
             ("check_move", "unit is missing: name one of nm, um, mm."),
         ] {
             let schema = (super::super::registry::find(spec).unwrap().input)(&rig);
-            let validator = jsonschema::validator_for(&Value::Object(schema.clone())).unwrap();
-            let what = Args::check(None, &schema, &validator, Some(&rig)).unwrap_err().error.what;
+            let what = Args::check(None, &schema, Some(&rig)).unwrap_err().error.what;
             assert!(what.contains(missing), "{spec}: {what}");
         }
     }

@@ -150,7 +150,7 @@ impl Face {
             return Err(ToolError::new(Code::Unsupported, format!("This rig has nothing for {}.", spec.name)));
         };
         let (state, replies) = (request.request_state, request.input_responses);
-        let args = Args::check(request.arguments, &built.input, built.validator()?, core.rig());
+        let args = Args::check(request.arguments, &built.input, core.rig());
         let args = match args {
             Err(e) if spec.name == "stop" => return Err(stopping::in_spite_of(core, e).await),
             other => other?,

@@ -46,6 +46,7 @@ mod state;
 mod stopping;
 mod tally;
 mod turns;
+mod valid;
 mod wait;
 mod words;
 

@@ -1,18 +1,15 @@
 //! All tools, in one table: what they are called, what they say of themselves, what they take and give.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations};
-use serde_json::Value;
 
-use super::answer::ToolError;
 use super::call::Handler;
 use super::presence::Present;
 use super::schema::{self, Object, Schema};
 use super::{camera, describe, eaa, images, jobs, motion, outputs, state, stopping};
 use crate::access::Policy;
 use crate::config::Rig;
-use crate::model::Code;
 
 /// What a rig must have for a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,19 +127,6 @@ pub(crate) struct Built {
     pub(crate) spec: &'static Spec,
     pub(crate) tool: Tool,
     pub(crate) input: Arc<Schema>,
-    validator: OnceLock<Option<jsonschema::Validator>>,
-}
-
-impl Built {
-    /// The checker of its arguments; compiled when it is first needed, so that starting stays quick.
-    ///
-    /// # Errors
-    /// `internal` if the schema is none, which a test excludes.
-    pub(crate) fn validator(&self) -> Result<&jsonschema::Validator, ToolError> {
-        let made = self.validator.get_or_init(|| jsonschema::validator_for(&Value::Object((*self.input).clone())).ok());
-        made.as_ref()
-            .ok_or_else(|| ToolError::new(Code::Internal, format!("The schema of {} is no schema.", self.spec.name)))
-    }
 }
 
 /// The tools that this rig has features for, in the table's order; without a rig, `diagnose` alone.
@@ -169,7 +153,7 @@ fn built(spec: &'static Spec, rig: Option<&Rig>, ranges: &str) -> Built {
         .with_title(spec.title)
         .with_raw_output_schema(Arc::new(output))
         .with_annotations(hints);
-    Built { spec, tool, input, validator: OnceLock::new() }
+    Built { spec, tool, input }
 }
 
 /// The tool of that name.

@@ -71,7 +71,6 @@ fn x19_every_schema_is_a_flat_object_without_combinators_or_null() {
         }
         assert_eq!(input["additionalProperties"], false, "{name}");
         assert!(jsonschema::meta::is_valid(&input) && jsonschema::meta::is_valid(&output), "{name}");
-        assert!(tool.validator().is_ok(), "{name}");
     }
 }
 
