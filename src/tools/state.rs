@@ -113,11 +113,12 @@ pub(crate) fn report(
     }
     // As many stages as fit; the others are named with the argument that shows them.
     let mut shown: Vec<Value> = Vec::new();
-    let mut bytes = Value::Object(answer.data.clone()).to_string().len() + 160 + next.map_or(0, str::len);
+    let so_far: usize = answer.data.iter().map(|(key, value)| key.len() + 4 + json_bytes(value)).sum();
+    let mut bytes = so_far + 160 + next.map_or(0, str::len);
     for status in &stages {
         let Some(stage) = rig.stage(status.stage.as_str()) else { continue };
         let one = stage_json(status, stage, rig, now);
-        bytes += one.to_string().len() + 1;
+        bytes += json_bytes(&one) + 1;
         if bytes > STATE_BYTES && !shown.is_empty() {
             break;
         }
@@ -138,6 +139,24 @@ pub(crate) fn report(
     answer.with("stages", shown).with("truncated", truncated)
 }
 
+/// How long a value is as JSON, without writing it anywhere.
+fn json_bytes(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // A value that can't be written is none that JSON has; then it has no length either.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 /// As many rows as fit, and how many there are when that is not all; the prose has all of them.
 fn fitting(answer: Answer, key: &str, rows: impl Iterator<Item = Value>, total: usize) -> Answer {
     if total == 0 {
@@ -146,7 +165,7 @@ fn fitting(answer: Answer, key: &str, rows: impl Iterator<Item = Value>, total: 
     let mut bytes = 0;
     let shown: Vec<Value> = rows
         .take_while(|row| {
-            bytes += row.to_string().len() + 1;
+            bytes += json_bytes(row) + 1;
             bytes <= ROWS_BYTES
         })
         .collect();

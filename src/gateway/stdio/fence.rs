@@ -18,7 +18,9 @@ impl<H: ServerHandler> Service<RoleServer> for Fenced<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
         let method = request.method().to_owned();
-        let handled = AssertUnwindSafe(Service::handle_request(&self.0, request, context)).catch_unwind().await;
+        // Boxed: the state of all methods together is tens of kilobytes, which the SDK would move about several times.
+        let handled = Box::pin(Service::handle_request(&self.0, request, context));
+        let handled = AssertUnwindSafe(handled).catch_unwind().await;
         handled.unwrap_or_else(|_| {
             tracing::error!("the handler of `{method}` panicked");
             let text = "Internal fault: the request was abandoned. Read the state of the rig before going on.";
