@@ -1,10 +1,10 @@
-//! A call's way there and back: the SDK's client against the program's own process, over pipes and over HTTP,
-//! `get_state` of the demonstration's rig. Beside the times stands what the server spent on a call.
+//! A call's way there and back: the SDK's client against the program's own process, over pipes and over HTTP, of the
+//! demonstration's rig `get_state` and `read_sensor`: the whole state, and one number. Beside the times stands what the
+//! server spent on a call.
 //!
-//! `cargo bench --bench round_trip [-- [--program PATH] [--peer COMMAND|URL]
-//! [--tool NAME] [--args JSON]]`: another build of the
-//! program in place of the one that was built with the benchmark, and another server, which is asked after ours over
-//! pipes (a command) or over HTTP (a URL), so that two are compared in one run through one client. First comes what the
+//! `cargo bench --bench round_trip [-- [--program PATH] [--peer COMMAND|URL] [--tool NAME] [--args JSON]]`: another
+//! build of the program in place of the one that was built with the benchmark, and another server, which is asked after
+//! ours over pipes (a command) or over HTTP (a URL), so that two are compared in one run through one client. First comes what the
 //! client and the pipes take by themselves: a server that does nothing and answers at once.
 #![allow(clippy::print_stdout)]
 
@@ -49,10 +49,10 @@ fn main() {
         ours.arg("demo");
         let mut nothing = Command::new(std::env::current_exe().expect("a path"));
         nothing.args(["--idle", "an answer"]);
-        over_pipes("pipes to a server that does nothing", nothing, &CallToolRequestParams::new("nothing")).await;
-        let state = CallToolRequestParams::new("get_state");
+        over_pipes("pipes to a server that does nothing", nothing, &[CallToolRequestParams::new("nothing")]).await;
+        let own = own_calls();
         let asked = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let pipes = over_pipes("pipes", ours, &state).await;
+        let pipes = over_pipes("pipes", ours, &own).await;
         let http = over_http(&program).await;
         for peer in peers {
             let (its, of_ours) = if peer.starts_with("http") {
@@ -60,16 +60,24 @@ fn main() {
                     serve_client((), StreamableHttpClientTransport::from_uri(peer.as_str())).await.expect("a client");
                 let its = measure(&peer, &client, &asked, None).await;
                 client.cancel().await.expect("an end");
-                (its, http)
+                (its, &http)
             } else {
                 let mut words = peer.split_whitespace();
                 let mut command = Command::new(words.next().expect("a command"));
                 command.args(words);
-                (over_pipes(&peer, command, &asked).await, pipes)
+                (over_pipes(&peer, command, std::slice::from_ref(&asked)).await[0], &pipes)
             };
-            println!("{peer}: {:.1} times our p50", its.as_secs_f64() / of_ours.as_secs_f64());
+            for (call, p50) in own.iter().zip(of_ours) {
+                println!("{peer}: {:.1} times our p50 of {}", its.as_secs_f64() / p50.as_secs_f64(), call.name);
+            }
         }
     });
+}
+
+/// What is asked of our program: all that a state report has, and one number.
+fn own_calls() -> [CallToolRequestParams; 2] {
+    let sensor = json!({ "sensor": "temperature" }).as_object().expect("an object").clone();
+    [CallToolRequestParams::new("get_state"), CallToolRequestParams::new("read_sensor").with_arguments(sensor)]
 }
 
 /// A server that only says `words`, until its input ends.
@@ -90,22 +98,22 @@ fn idle(words: &str) {
     }
 }
 
-/// The median of a server's answers over its own pipes.
-async fn over_pipes(way: &str, mut command: Command, call: &CallToolRequestParams) -> Duration {
+/// The medians of a server's answers over its own pipes, call by call.
+async fn over_pipes(way: &str, mut command: Command, calls: &[CallToolRequestParams]) -> Vec<Duration> {
     let command = command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program");
     let pipes = (child.stdout.take().expect("its output"), child.stdin.take().expect("its input"));
     let client = serve_client((), pipes).await.expect("a client");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let median = measure(way, &client, call, child.id()).await;
+    let medians = measure_all(way, &client, calls, child.id()).await;
     client.cancel().await.expect("an end");
     if tokio::time::timeout(Duration::from_secs(10), child.wait()).await.is_err() {
         child.kill().await.expect("its end");
     }
-    median
+    medians
 }
 
-async fn over_http(program: &str) -> Duration {
+async fn over_http(program: &str) -> Vec<Duration> {
     let mut child = Command::new(program)
         .args(["demo", "--http", "--port", "0"])
         .kill_on_drop(true)
@@ -117,10 +125,23 @@ async fn over_http(program: &str) -> Duration {
     let url = url_of(&mut child).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let client = serve_client((), StreamableHttpClientTransport::from_uri(url.as_str())).await.expect("a client");
-    let median = measure("HTTP", &client, &CallToolRequestParams::new("get_state"), child.id()).await;
+    let medians = measure_all("HTTP", &client, &own_calls(), child.id()).await;
     client.cancel().await.expect("an end");
     child.kill().await.expect("its end");
-    median
+    medians
+}
+
+async fn measure_all(
+    way: &str,
+    client: &Client,
+    calls: &[CallToolRequestParams],
+    server: Option<u32>,
+) -> Vec<Duration> {
+    let mut medians = Vec::with_capacity(calls.len());
+    for call in calls {
+        medians.push(measure(way, client, call, server).await);
+    }
+    medians
 }
 
 /// Where the program says that it serves, while what else it says is read away.

@@ -109,7 +109,7 @@ fn converse(rig: Rig, options: &Options, place: &str, once: bool) -> Result<Exit
     let store = Store::open(&rig, options.data_dir.as_deref()).map_err(|e| e.to_string())?;
     let folder: PathBuf = store.data_dir().join("logs");
     let _logs = logs::start(options.log, logs::Level::Warn, Some(&folder));
-    let runtime = runtime().map_err(|e| format!("the system gives no threads: {e}"))?;
+    let runtime = runtime(false).map_err(|e| format!("the system gives no threads: {e}"))?;
     let ended = runtime.block_on(async {
         let running = Running::open(Ok((rig, store)), options, own());
         running.announce();

@@ -34,7 +34,7 @@ const PIPE: usize = 1 << 20;
 
 pub(super) fn run(place: &Place, path: &Path, options: &Options) -> ExitCode {
     let _logs = logs::start(options.log, Level::Info, None);
-    let runtime = match runtime() {
+    let runtime = match runtime(false) {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("the system gives no threads: {error}")),
     };

@@ -145,7 +145,7 @@ pub(super) fn host(
     let folder = rig.as_ref().ok().map(|(_, store)| store.data_dir().join("logs"));
     let _logs = logs::start(options.log, level, folder.as_deref());
 
-    let runtime = match runtime() {
+    let runtime = match runtime(listening.is_some()) {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("the system gives no threads: {error}")),
     };
@@ -169,9 +169,11 @@ pub(super) fn host(
     }
 }
 
-/// The runtime of the protocol's side. Nothing on it touches hardware, so that two threads are plenty.
-pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("protocol").enable_all().build()
+/// The runtime of the protocol's side. Nothing on it touches hardware or computes for long. One thread answers over
+/// pipes sooner than two that wake each other; over HTTP large answers are written on it, and a second goes on beside.
+pub(super) fn runtime(http: bool) -> io::Result<tokio::runtime::Runtime> {
+    let threads = if http { 2 } else { 1 };
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_name("protocol").enable_all().build()
 }
 
 /// A rig that is served: devices, files and tools, with the way to end them.

@@ -197,7 +197,7 @@ pub(super) fn why_not(stage: &StageStatus) -> String {
 }
 
 fn threads() -> Result<Runtime, RigError> {
-    runtime().map_err(|e| RigError::new(Code::Internal, format!("The system gives no threads: {e}.")))
+    runtime(false).map_err(|e| RigError::new(Code::Internal, format!("The system gives no threads: {e}.")))
 }
 
 /// Answers what the interlocks ask: who is at the terminal gives every order here by hand, and sees the rig. What they

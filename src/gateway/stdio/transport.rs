@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleServer;
-use rmcp::model::{ClientRequest, JsonRpcMessage, ProtocolVersion, RequestId};
+use rmcp::model::{ClientRequest, ContentBlock, JsonRpcMessage, ProtocolVersion, RequestId, ServerResult};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -89,8 +90,13 @@ where
         }
         let outbox = self.outbox.clone();
         async move {
-            let mut line = serde_json::to_vec(&message)?;
-            line.push(b'\n');
+            let line = if is_large(&message) {
+                // Milliseconds of work: a stop that comes meanwhile must not wait for it.
+                let written = tokio::task::spawn_blocking(move || line_of(&message)).await;
+                written.unwrap_or_else(|e| Err(io::Error::other(e)))?
+            } else {
+                line_of(&message)?
+            };
             outbox.write(&line).await
         }
     }
@@ -147,6 +153,48 @@ where
     }
 }
 
+/// The message as it goes out.
+fn line_of(message: &TxJsonRpcMessage<RoleServer>) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// From here on an answer is written on another thread.
+const LARGE: usize = 64 * 1024;
+
+/// Whether the message carries an array or a picture. Looks at no more than [`LARGE`] bytes of it.
+fn is_large(message: &TxJsonRpcMessage<RoleServer>) -> bool {
+    let JsonRpcMessage::Response(response) = message else { return false };
+    let ServerResult::CallToolResult(result) = &response.result else { return false };
+    let mut left = LARGE;
+    let block = |content: &ContentBlock| match content {
+        ContentBlock::Text(text) => text.text.len(),
+        ContentBlock::Image(image) => image.data.len(),
+        _ => 0,
+    };
+    for bytes in result.content.iter().map(block) {
+        let Some(rest) = left.checked_sub(bytes) else { return true };
+        left = rest;
+    }
+    result.structured_content.as_ref().is_some_and(|value| !fits(value, &mut left))
+}
+
+/// Takes what the value has in texts and entries off `left`, as far as that goes.
+fn fits(value: &Value, left: &mut usize) -> bool {
+    let own = match value {
+        Value::String(text) => text.len(),
+        _ => 8,
+    };
+    let Some(rest) = left.checked_sub(own) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(items) => items.iter().all(|item| fits(item, left)),
+        Value::Object(fields) => fields.values().all(|field| fits(field, left)),
+        _ => true,
+    }
+}
+
 /// Holds the client's next messages back while `initialize` is being answered, since requests run concurrently and
 /// their handlers would not yet know who asks.
 #[derive(Default)]
@@ -175,5 +223,29 @@ impl Handshake {
             tracing::warn!("`initialize` is not answered yet; going on");
             *self.open.lock() = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::CallToolResult;
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(result: CallToolResult) -> TxJsonRpcMessage<RoleServer> {
+        JsonRpcMessage::response(ServerResult::CallToolResult(result), RequestId::Number(1))
+    }
+
+    #[test]
+    fn an_array_or_a_picture_is_written_elsewhere_and_a_state_is_not() {
+        let state = json!({ "stages": (0..50).map(|i| json!({ "x": i, "trust": "referenced" })).collect::<Vec<_>>() });
+        assert!(!is_large(&answer(CallToolResult::structured(state))));
+        let array = json!({ "result": { "shape": [256, 256], "data": "A".repeat(LARGE) } });
+        assert!(is_large(&answer(CallToolResult::structured(array))));
+        let rows = json!({ "result": (0..200).map(|_| vec![0.5; 200]).collect::<Vec<_>>() });
+        assert!(is_large(&answer(CallToolResult::structured(rows))));
+        let picture = ContentBlock::image("A".repeat(LARGE + 1), "image/png");
+        assert!(is_large(&answer(CallToolResult::success(vec![ContentBlock::text("A picture."), picture]))));
     }
 }
