@@ -415,6 +415,8 @@ pub struct ToldAxis {
     pub range: Option<[f64; 2]>,
     /// Its count (base unit) right after homing.
     pub home: Option<f64>,
+    /// How fast it speeds up and slows down, in base units per s².
+    pub acceleration: Option<f64>,
 }
 
 /// The state of a device's connection.
@@ -767,12 +769,14 @@ pub struct RigError {
     pub refusals: Vec<Refusal>,
     /// The device concerned.
     pub device: Option<Name>,
+    /// What would have been allowed, where a motion was refused.
+    pub instead: Option<Box<Instead>>,
 }
 
 impl RigError {
     /// An error before anything moved.
     pub fn new(code: Code, what: impl Into<String>) -> RigError {
-        RigError { code, what: what.into(), moved: Moved::No, refusals: Vec::new(), device: None }
+        RigError { code, what: what.into(), moved: Moved::No, refusals: Vec::new(), device: None, instead: None }
     }
 
     /// The same, about a device.
@@ -809,6 +813,27 @@ pub struct Refusal {
     pub why: Option<String>,
     /// What would be allowed instead, in words, if there is something.
     pub allowed: Option<String>,
+}
+
+/// What would be allowed instead of a motion that was refused.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Instead {
+    /// The move that leads as far as is allowed, or back from where the stage should not be.
+    pub nearest: Option<GoTo>,
+    /// Moves that lead to the same end one after the other, each allowed as things stood then. They are judged again
+    /// when they are asked for.
+    pub sequence: Vec<GoTo>,
+}
+
+/// The arguments of one `move_to`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoTo {
+    /// The stage.
+    pub stage: Name,
+    /// Where each axis goes, in `unit`.
+    pub targets: Vec<(Name, f64)>,
+    /// The unit of all of them.
+    pub unit: crate::units::Unit,
 }
 
 macro_rules! codes {

@@ -15,8 +15,13 @@ pub(super) enum Meets {
     Leaves,
     /// It goes in, at this share of its way.
     Enters(f64),
-    /// It starts inside and doesn't lead out; the nearest way out is this axis to this position.
-    StaysIn(Option<(AxisId, Position)>),
+    /// It starts inside and doesn't lead out.
+    StaysIn {
+        /// The nearest way out: this axis to this position.
+        out: Option<(AxisId, Position)>,
+        /// Whether it leads further in.
+        deeper: bool,
+    },
 }
 
 /// One bounded axis of a box, seen along the leg: `at(t) = start + t × way`, `t` from 0 to 1, and how much
@@ -30,6 +35,57 @@ struct Side {
     own: bool,
     /// Whereabouts of an axis that doesn't take part.
     fixed: Option<Span>,
+    /// Its place among the drive's axes, if it takes part.
+    part: Option<usize>,
+}
+
+/// The sides of a box along the leg; `None` if it has an axis that the rig doesn't have: config refuses that, so it
+/// is treated as met.
+fn sides(
+    rig: &Rig,
+    state: &Snapshot,
+    drive: &Drive,
+    keep_out: &KeepOut,
+    bounds: &[(AxisId, Span)],
+) -> Option<Vec<Side>> {
+    bounds.iter().map(|(id, span)| side(rig, state, drive, keep_out, id, *span)).collect()
+}
+
+/// Whether an axis that doesn't take part keeps the box away from the leg.
+fn apart(sides: &[Side]) -> bool {
+    sides.iter().any(|s| s.fixed.is_some_and(|f| !f.overlaps(s.bounds) && !point_inside(f, s.bounds)))
+}
+
+/// Whether the drive keeps to a straight line: one axis alone always does.
+pub(super) fn straight(drive: &Drive, traits: StageTraits) -> bool {
+    traits.coordinated || drive.axes.iter().filter(|a| a.from != a.to).count() <= 1
+}
+
+/// At which share of a leg that stays outside, each axis running on by so much after a stop could first end inside.
+pub(super) fn nears(
+    rig: &Rig,
+    state: &Snapshot,
+    drive: &Drive,
+    traits: StageTraits,
+    keep_out: &KeepOut,
+    bounds: &[(AxisId, Span)],
+    run_on: &[f64],
+) -> Option<f64> {
+    let Some(mut sides) = sides(rig, state, drive, keep_out, bounds) else { return Some(0.0) };
+    if apart(&sides) {
+        return None;
+    }
+    for s in &mut sides {
+        let far = s.part.and_then(|i| run_on.get(i)).and_then(|far| Distance::base(*far).ok()).unwrap_or_default();
+        // Who runs on by so much is in the box if it stands in the box drawn out against the way by as much.
+        if far > Distance::ZERO {
+            s.bounds.low = s.bounds.low - far;
+        } else {
+            s.bounds.high = s.bounds.high - far;
+        }
+    }
+    let moving: Vec<&Side> = sides.iter().filter(|s| s.fixed.is_none()).collect();
+    if moving.is_empty() { None } else { enters(&moving, straight(drive, traits)) }
 }
 
 pub(super) fn meet(
@@ -40,15 +96,8 @@ pub(super) fn meet(
     keep_out: &KeepOut,
     bounds: &[(AxisId, Span)],
 ) -> Meets {
-    let sides: Vec<Side> =
-        bounds.iter().filter_map(|(id, span)| side(rig, state, drive, keep_out, id, *span)).collect();
-    if sides.len() < bounds.len() {
-        // An axis that the rig doesn't have: config refuses that, so treat it as met.
-        return Meets::Enters(0.0);
-    }
-    let fixed_apart =
-        sides.iter().any(|s| s.fixed.is_some_and(|f| !f.overlaps(s.bounds) && !point_inside(f, s.bounds)));
-    if fixed_apart {
+    let Some(sides) = sides(rig, state, drive, keep_out, bounds) else { return Meets::Enters(0.0) };
+    if apart(&sides) {
         return Meets::Clear;
     }
     let moving: Vec<&Side> = sides.iter().filter(|s| s.fixed.is_none()).collect();
@@ -59,7 +108,7 @@ pub(super) fn meet(
     if moving.iter().all(|s| inside(s.start, s.bounds)) {
         return leaves(&sides, &moving);
     }
-    match enters(&moving, traits.coordinated) {
+    match enters(&moving, straight(drive, traits)) {
         Some(t) => Meets::Enters(t),
         None => Meets::Clear,
     }
@@ -69,15 +118,16 @@ fn side(rig: &Rig, state: &Snapshot, drive: &Drive, keep_out: &KeepOut, id: &Axi
     let axis = all_axes(rig).find(|a| a.id == *id)?;
     let bounds = span.widened(keep_out.margin);
     let index = rig.stage(id.stage.as_str())?.axes.iter().position(|a| a.id == *id)?;
-    let part = (id.stage == drive.stage).then(|| drive.axes.iter().find(|a| a.index == index)).flatten();
-    Some(match part {
+    let part = (id.stage == drive.stage).then(|| drive.axes.iter().position(|a| a.index == index)).flatten();
+    Some(match part.and_then(|i| drive.axes.get(i)) {
         Some(a) => {
-            Side { id: id.clone(), bounds, start: a.from, way: (a.to - a.from).in_base(), own: true, fixed: None }
+            let way = (a.to - a.from).in_base();
+            Side { id: id.clone(), bounds, start: a.from, way, own: true, fixed: None, part }
         }
         None => {
             let where_it_is = whereabouts(axis, state.stage(id.stage.as_str()));
             let own = id.stage == drive.stage && where_it_is.low == where_it_is.high;
-            Side { id: id.clone(), bounds, start: where_it_is.low, way: 0.0, own, fixed: Some(where_it_is) }
+            Side { id: id.clone(), bounds, start: where_it_is.low, way: 0.0, own, fixed: Some(where_it_is), part: None }
         }
     })
 }
@@ -143,5 +193,11 @@ fn leaves(sides: &[Side], moving: &[&Side]) -> Meets {
         .flat_map(|s| [(s, s.bounds.low), (s, s.bounds.high)])
         .min_by(|a, b| way(a).total_cmp(&way(b)))
         .map(|(s, face)| (s.id.clone(), face));
-    Meets::StaysIn(way_out)
+    // How deep it is in the whole box, the axes that stay included.
+    let held = sides.iter().filter_map(|s| {
+        let f = s.fixed?;
+        Some((f.high - s.bounds.low).in_base().min((s.bounds.high - f.low).in_base()))
+    });
+    let held = held.fold(f64::INFINITY, f64::min);
+    Meets::StaysIn { out: way_out, deeper: depth(1e-6).min(held) > depth(0.0).min(held) }
 }

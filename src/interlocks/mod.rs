@@ -4,12 +4,15 @@
 mod asks;
 mod budget;
 mod conditions;
+mod detour;
 mod judge;
 mod keep_out;
 mod outputs;
 mod panel;
 mod path;
 mod permit;
+mod room;
+mod stopping;
 #[cfg(test)]
 mod tests;
 

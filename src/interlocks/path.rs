@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::stopping;
 use crate::config::{Axis, Rig, Stage};
-use crate::model::{AxisId, Name, StageStatus};
+use crate::model::{Activity, AxisId, Name, StageStatus};
 use crate::units::{Distance, Position, Span, Speed};
 
 /// What the interlocks need to know of a stage's driver.
@@ -99,16 +100,17 @@ pub(super) fn legs(stage: &Stage, from: &StageStatus, targets: &[(Name, Position
     if beyond == targets { vec![last] } else { vec![Leg { targets: beyond }, last] }
 }
 
-/// Where an axis is or may be while `moving` moves: its position when that is believed, its way when it moves,
-/// its whole travel when it is homing or not believed.
+/// Where an axis is or may be while another stage moves: its position when that is believed, its way with what a stop
+/// takes when it moves, its whole travel when it is homing, not believed or not there.
 pub(super) fn whereabouts(axis: &Axis, status: Option<&StageStatus>) -> Span {
     let whole = axis.travel;
     let Some(stage) = status else { return whole };
     let Some(now) = stage.axis(axis.id.axis.as_str()) else { return whole };
     match now.position {
-        Some(p) if now.trust >= axis.trust && stage.activity != crate::model::Activity::Homing => {
+        Some(p) if now.trust >= axis.trust && !matches!(stage.activity, Activity::Homing | Activity::Offline) => {
             let end = now.target.filter(|_| stage.activity.is_motion()).unwrap_or(p);
-            Span::between(p, end)
+            let index = stage.axes.iter().position(|a| a.axis == axis.id.axis).unwrap_or_default();
+            Span::between(p, end + stopping::of_other(axis, index, stage, (end - p).in_base()))
         }
         // Not believed: anywhere it can be, and where it claims to be as well.
         Some(p) => Span { low: whole.low.min(p), high: whole.high.max(p) },
