@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::asks::Order;
 use super::conditions::Ahead;
 use super::path::{self, Drive, HomeDrive, Leg, StageTraits, all_axes, whereabouts};
-use super::room::{Leads, Violation, Way, mends, miss};
+use super::room::{Leads, Unmended, Violation, Way, mends, miss};
 use crate::config::{Axis, Homing, Rig, Stage};
 use crate::model::{
     Activity, Aim, Ask, AxisId, Code, Home, Instead, Move, Name, Refusal, RigError, Snapshot, StageStatus, StopBy,
@@ -393,7 +393,7 @@ impl Rules {
         let most = if blind.is_empty() { 1.0 } else { SLOW };
         let (most, back) = match mends(violations) {
             Ok(share) => (most.min(share), None),
-            Err((against, back)) => {
+            Err(Unmended { refusals: against, back }) => {
                 free = 0.0;
                 refusals.extend(against);
                 (SLOW, back)

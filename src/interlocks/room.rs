@@ -37,10 +37,10 @@ pub(super) struct Met<'a> {
     /// The share of the way that is free.
     pub(super) free: Option<f64>,
     /// The boxes that it stays outside of.
-    passes: Vec<Box<'a>>,
+    passes: Vec<OneBox<'a>>,
 }
 
-type Box<'a> = (&'a KeepOut, &'a [(AxisId, Span)]);
+type OneBox<'a> = (&'a KeepOut, &'a [(AxisId, Span)]);
 
 /// A leg on its way: the stage, where it starts, and the axes that nobody can place.
 #[derive(Clone, Copy)]
@@ -159,7 +159,7 @@ impl Rules {
         Some(Leg { targets: targets.collect::<Option<_>>()? })
     }
 
-    fn nears(&self, way: Way<'_>, share: f64, (keep_out, bounds): Box<'_>) -> Option<f64> {
+    fn nears(&self, way: Way<'_>, share: f64, (keep_out, bounds): OneBox<'_>) -> Option<f64> {
         let stage = &self.rig().stages[way.index];
         let drive = self.drive(way, share);
         let traits = self.traits(way.index);
@@ -171,7 +171,7 @@ impl Rules {
         path::drive(&self.rig().stages[way.index], way.from, way.leg, share)
     }
 
-    fn all_boxes(&self) -> impl Iterator<Item = Box<'_>> {
+    fn all_boxes(&self) -> impl Iterator<Item = OneBox<'_>> {
         self.rig().keep_outs.iter().flat_map(|k| k.boxes.iter().map(move |b| (k, b.as_slice())))
     }
 
@@ -217,8 +217,15 @@ fn starts_well(stage: &Stage, from: &[(Name, Position)]) -> bool {
     from.iter().all(|(name, at)| stage.axis(name.as_str()).is_some_and(|a| a.travel.contains(*at)))
 }
 
-/// What violations make of a leg: whether it is allowed slowly, or what is refused and the way back.
-pub(super) fn mends(violations: Vec<Violation>) -> Result<f64, (Vec<Refusal>, Option<(AxisId, Position)>)> {
+/// What is refused of a leg that doesn't mend what is violated.
+pub(super) struct Unmended {
+    pub(super) refusals: Vec<Refusal>,
+    /// A way back instead.
+    pub(super) back: Option<(AxisId, Position)>,
+}
+
+/// What violations make of a leg: the share of the speed at which it is allowed, or what is refused.
+pub(super) fn mends(violations: Vec<Violation>) -> Result<f64, Unmended> {
     if violations.is_empty() {
         return Ok(1.0);
     }
@@ -228,5 +235,5 @@ pub(super) fn mends(violations: Vec<Violation>) -> Result<f64, (Vec<Refusal>, Op
     }
     let back = violations.iter().find_map(|v| v.back.clone());
     let against = violations.into_iter().filter(|v| v.leads != Leads::Back).map(|v| v.refusal);
-    Err((against.collect(), back))
+    Err(Unmended { refusals: against.collect(), back })
 }
