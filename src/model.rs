@@ -334,6 +334,8 @@ pub struct AxisStatus {
     pub source: Source,
     /// Where the motion in progress ends, if this axis takes part.
     pub target: Option<Position>,
+    /// The way that a move in progress may still take it, the parts of it that are still to come included.
+    pub ahead: Option<crate::units::Span>,
     /// The most at which the motion in progress may take it; `None` at rest.
     pub speed: Option<crate::units::Speed>,
     /// Whether a limit switch of this axis is pressed, as far as the controller says.

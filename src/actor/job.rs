@@ -254,6 +254,9 @@ impl Job {
                 Err(e) => {
                     let moved = merge(self.moved, e.moved);
                     self.put_light_back(bench);
+                    // What was still to come of a move doesn't come.
+                    let mine = bench.stages.iter_mut().filter(|s| self.uses.contains(&s.status.stage));
+                    mine.for_each(|s| s.goes_on_to(std::iter::empty()));
                     return Some(Err(e.moved(moved)));
                 }
             }
@@ -525,6 +528,7 @@ impl Job {
             return self.next_leg(stage, rest, bench);
         }
         bench.stages[stage].go(cleared, bench.now)?;
+        bench.stages[stage].goes_on_to(std::iter::once(&leg).chain(&rest));
         self.cleared += 1;
         self.wait(Stand::Leg { stage, rest })
     }
@@ -538,6 +542,7 @@ impl Job {
     }
 
     fn next_leg(&mut self, stage: usize, mut rest: VecDeque<Leg>, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        bench.stages[stage].goes_on_to(rest.iter());
         let Some(leg) = rest.pop_front() else { return Ok(Flow::Again) };
         bench.stages[stage].poll(bench.now);
         self.wait(Stand::Fresh { since: bench.now, then: Then::Leg { stage, leg, rest } })

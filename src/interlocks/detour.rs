@@ -19,8 +19,10 @@ impl Rules {
         if verdict.refusals.iter().all(|r| matches!(r.code, Code::KeepOut | Code::Rule)) {
             verdict.sequence = self.detour(movement, verdict, state, now);
         }
+        // What is told is what was judged: the numbers as a call has them.
         let nearest = verdict.nearest.as_ref();
         let nearest = nearest.and_then(|n| self.arguments(&to(&movement.stage, n.clone())));
+        let nearest = nearest.filter(|n| self.allows(std::slice::from_ref(&asked(n)), state, now));
         let sequence: Option<Vec<GoTo>> = verdict.sequence.iter().map(|m| self.arguments(m)).collect();
         let sequence = sequence.unwrap_or_default();
         if nearest.is_some() || !sequence.is_empty() {
@@ -72,6 +74,8 @@ impl Rules {
 
     fn allows(&self, steps: &[Move], state: &Snapshot, now: Time) -> bool {
         let mut state = state.clone();
+        let told = |step| self.arguments(step).as_ref().map(asked);
+        let Some(steps) = steps.iter().map(told).collect::<Option<Vec<Move>>>() else { return false };
         steps.iter().all(|step| match self.weigh(step, &state, now) {
             Ok(verdict) if verdict.refusals.is_empty() => {
                 arrive(&mut state, &step.stage, &verdict.targets, now);
@@ -96,6 +100,12 @@ impl Rules {
 
 fn to(stage: &Name, targets: Places) -> Move {
     Move { stage: stage.clone(), aim: Aim::To(targets) }
+}
+
+/// What is asked for by these arguments.
+fn asked(call: &GoTo) -> Move {
+    let targets = call.targets.iter().filter_map(|(n, v)| Some((n.clone(), Position::new(*v, call.unit).ok()?)));
+    to(&call.stage, targets.collect())
 }
 
 /// The state in which a move would leave the rig.

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use super::asks::Order;
 use super::conditions::Ahead;
-use super::path::{self, Drive, HomeDrive, Leg, StageTraits, all_axes, whereabouts};
-use super::room::{Leads, Unmended, Violation, Way, mends, miss};
-use crate::config::{Axis, Homing, Rig, Stage};
-use crate::model::{
-    Activity, Aim, Ask, AxisId, Code, Home, Instead, Move, Name, Refusal, RigError, Snapshot, StageStatus, StopBy,
-    Time, Trust,
-};
-use crate::units::{Distance, Position, Span, plain};
+use super::path::{self, Drive, Leg, StageTraits};
+use super::ready::because;
+use super::room::{Way, miss};
+use super::travel::{Unmended, bystanders, incoming, mends, outgoing, toward_switch};
+use crate::config::{Rig, Stage};
+use crate::model::{Activity, Aim, Ask, AxisId, Code, Instead, Move, Name, Refusal, RigError, Snapshot, Time, Trust};
+use crate::units::{Distance, Position, Span};
 
 /// The share of an axis's speed at which it may come back from where it should not be.
 pub(super) const SLOW: f64 = 0.1;
@@ -254,90 +253,11 @@ impl Rules {
         let movement = Move { stage: name.clone(), aim: Aim::To(leg.targets.clone()) };
         let (gates, asks) = self.gates(Ahead { order: Order::Move(&movement), drive: Some(&judged.drive) }, state);
         refusals.extend(gates);
-        refused(&stage.id, refusals)?;
+        refused(&stage.id, refusals).map_err(|e| {
+            let instead = self.judge_move(&movement, state, now).ok().and_then(|v| v.instead);
+            RigError { instead, ..e }
+        })?;
         Ok((judged.drive, asks))
-    }
-
-    /// Judges a homing; moves nothing.
-    ///
-    /// # Errors
-    /// All refusals at once, under the code of the first.
-    pub fn judge_home(&self, home: &Home, state: &Snapshot, now: Time) -> Result<HomeDrive, RigError> {
-        let (index, stage) = self.stage(&home.stage)?;
-        let status = state.stage(stage.id.as_str());
-        let Homing::Cycle { timeout, .. } = &stage.home else {
-            return Err(no_homing(stage));
-        };
-        let mut axes = Vec::new();
-        for name in &home.axes {
-            let Some(i) = stage.axes.iter().position(|a| a.id.axis == *name) else {
-                let what = format!("Stage {} has no axis {name}.", stage.id);
-                return Err(RigError::new(Code::NotFound, what).on(&stage.id));
-            };
-            axes.push(i);
-        }
-        if !axes.is_empty() && axes.len() < stage.axes.len() && !self.traits[index].homes_single_axes {
-            let what = format!("The controller of {} homes all its axes together; call home without axes.", stage.id);
-            return Err(RigError::new(Code::Unsupported, what).on(&stage.id));
-        }
-        // Homing is how a position that isn't known becomes known: readings are needed, trust is not.
-        let mut refusals = self.readiness(stage, status, now);
-        refusals.extend(self.homing_meets(stage, state));
-        refusals.extend(self.gates(Ahead { order: Order::Home(home), drive: None }, state).0);
-        refused(&stage.id, refusals)?;
-        Ok(HomeDrive { stage: stage.id.clone(), axes, timeout: *timeout })
-    }
-
-    /// What stands against any motion of the stage: stops, faults, connection, age of the reading.
-    fn readiness(&self, stage: &Stage, status: Option<&StageStatus>, now: Time) -> Vec<Refusal> {
-        let mut out = Vec::new();
-        let mut no = |code, rule: &str, what: String| {
-            out.push(refusal(code, rule.to_owned(), what, None));
-        };
-        let Some(status) = status.filter(|s| s.activity != Activity::Offline) else {
-            let why = because(status);
-            no(Code::NotConnected, "connection", format!("Stage {} isn't connected.{why}", stage.id));
-            return out;
-        };
-        if status.activity == Activity::Connecting {
-            let port = status.link.last_error.as_ref().filter(|_| !status.link.open);
-            let why = port.map_or(String::new(), |e| format!(" {e}"));
-            no(Code::NotConnected, "connection", format!("Stage {} is still being identified.{why}", stage.id));
-        }
-        if let Some(by) = status.stopped_by {
-            let who = match by {
-                StopBy::Model => "by a stop call",
-                StopBy::Person => "by a person",
-                StopBy::Program => "by the program",
-            };
-            no(
-                Code::Stopped,
-                "stop",
-                format!("Stage {} was stopped {who} and stays so until it is released.", stage.id),
-            );
-        }
-        if let Some(fault) = &status.fault {
-            no(Code::Faulted, "fault", format!("Stage {} has a fault: [{}] {}", stage.id, fault.code, fault.what));
-        }
-        if status.activity.is_motion() {
-            no(Code::Busy, "one motion at a time", format!("Stage {} is {}.", stage.id, status.activity.word()));
-        }
-        match status.read_at {
-            Some(at) if now.since(at) <= self.rig.calls.fresh => {}
-            Some(at) => {
-                let (age, bound) = (now.since(at).as_millis(), self.rig.calls.fresh.as_millis());
-                no(
-                    Code::Stale,
-                    "fresh",
-                    format!("The newest reading of {} is {age} ms old; {bound} ms are allowed.", stage.id),
-                );
-            }
-            None if status.activity != Activity::Connecting => {
-                no(Code::Stale, "fresh", format!("There is no reading of {} yet.", stage.id));
-            }
-            None => {}
-        }
-        out
     }
 
     fn judge_way(
@@ -399,37 +319,10 @@ impl Rules {
                 (SLOW, back)
             }
         };
-        let (pace, near) = self.pace(way, &mut met, most);
+        let (pace, near) = self.pace(way, &met.passes, most);
         free = free.min(met.free.unwrap_or(1.0));
         refusals.extend(met.refusals);
         Judged { refusals, drive: path::drive(stage, from, leg, pace), slow: most < 1.0, free, near, back }
-    }
-
-    /// Boxes that a homing could meet: those shared with another stage that is in the way. Boxes of the homing
-    /// stage alone can't be judged before its position is known; the rig's owner answers for the homing order.
-    fn homing_meets(&self, stage: &Stage, state: &Snapshot) -> Vec<Refusal> {
-        let mut out = Vec::new();
-        for keep_out in &self.rig.keep_outs {
-            for bounds in &keep_out.boxes {
-                let others: Vec<&(AxisId, Span)> = bounds.iter().filter(|(id, _)| id.stage != stage.id).collect();
-                let shared = others.len() < bounds.len() && !others.is_empty();
-                let met = shared
-                    && others.iter().all(|(id, span)| {
-                        let axis = all_axes(&self.rig).find(|a| a.id == *id);
-                        axis.is_none_or(|a| {
-                            let place = whereabouts(a, state.stage(id.stage.as_str()));
-                            let span = span.widened(keep_out.margin);
-                            // A point is taken for a tiny span, so that one rule serves both.
-                            let hair = Distance::base(1e-6).unwrap_or_default();
-                            place.widened(hair).overlaps(span)
-                        })
-                    });
-                if met {
-                    out.push(self.keep_out_refusal(keep_out, bounds, None));
-                }
-            }
-        }
-        out
     }
 
     /// The point on the way to the targets that is free: a little before what is in the way.
@@ -455,104 +348,8 @@ impl Rules {
     }
 }
 
-/// Why a stage can't be homed whose rig file says `home = "never"`, and what is done instead.
-pub fn no_homing(stage: &Stage) -> RigError {
-    let axis = stage.axes.first().map_or("AXIS", |a| a.id.axis.as_str());
-    let what = format!(
-        "Stage {id} has no homing; a person declares where its axes stand, with `steadyhand reference {id}.{axis} VALUE`.",
-        id = stage.id
-    );
-    RigError::new(Code::Unsupported, what).on(&stage.id)
-}
-
-/// Axes that don't take part but stand outside their travel: the leg leads them nowhere.
-fn bystanders(stage: &Stage, status: Option<&StageStatus>, leg: &Leg) -> Vec<Violation> {
-    let still = stage.axes.iter().filter(|a| !leg.targets.iter().any(|(name, _)| *name == a.id.axis));
-    still
-        .filter_map(|axis| {
-            let now = status?.axis(axis.id.axis.as_str())?;
-            let at = now.position.filter(|p| now.trust >= axis.trust && !axis.travel.contains(*p))?;
-            Some(incoming(axis, at, at))
-        })
-        .collect()
-}
-
-/// The travel rule from inside: the target too.
-fn outgoing(axis: &Axis, from: Position, to: Position, free: &mut f64) -> Option<Refusal> {
-    if axis.travel.contains(to) {
-        return None;
-    }
-    let show = |p: Position| plain(p.to(axis.unit));
-    let range = format!("{} to {} {}", show(axis.travel.low), show(axis.travel.high), axis.unit);
-    let way = (to - from).in_base();
-    let room = (axis.travel.nearest(to) - from).in_base();
-    *free = free.min((room / way).clamp(0.0, 1.0));
-    let what = format!("{} {} is outside the travel of {}, {range}.", show(to), axis.unit, axis.id);
-    Some(Refusal {
-        allowed: Some(format!("{} from {range}", axis.id)),
-        ..refusal(Code::OutOfTravel, format!("travel of {}", axis.id), what, axis.why.clone())
-    })
-}
-
-/// The travel rule from outside: the way must lead back, and not through to the other side.
-fn incoming(axis: &Axis, from: Position, to: Position) -> Violation {
-    let nearest = axis.travel.nearest(from);
-    let leads = if to == from {
-        Leads::Nowhere
-    } else if axis.travel.contains(to) || Span::between(from, nearest).contains(to) {
-        Leads::Back
-    } else {
-        Leads::Further
-    };
-    Violation { leads, refusal: outside(axis, from), back: Some((axis.id.clone(), nearest)) }
-}
-
-/// An axis that stands outside its travel, with the way back.
-fn outside(axis: &Axis, at: Position) -> Refusal {
-    let show = |p: Position| plain(p.to(axis.unit));
-    let what = format!(
-        "{} stands at {} {unit}, outside its travel of {} to {} {unit}, and must come back before anything else.",
-        axis.id,
-        show(at),
-        show(axis.travel.low),
-        show(axis.travel.high),
-        unit = axis.unit
-    );
-    Refusal {
-        allowed: Some(format!(
-            "a move of {} to {} {}, which is done slowly",
-            axis.id,
-            show(axis.travel.nearest(at)),
-            axis.unit
-        )),
-        ..refusal(Code::OutOfTravel, format!("travel of {}", axis.id), what, axis.why.clone())
-    }
-}
-
-/// Why a stage isn't there, as a sentence of its own.
-fn because(status: Option<&StageStatus>) -> String {
-    status.and_then(|s| s.fault.as_ref()).map_or(String::new(), |f| format!(" {}", f.what))
-}
-
 pub(super) fn refusal(code: Code, rule: String, what: String, why: Option<String>) -> Refusal {
     Refusal { code, rule, what, why, allowed: None }
-}
-
-/// A pressed switch doesn't say at which end it is: the nearer end is meant.
-fn toward_switch(axis: &Axis, from: Position, to: Position) -> Option<Refusal> {
-    let (below, above) = ((from - axis.travel.low).in_base(), (axis.travel.high - from).in_base());
-    let toward_low = below <= above;
-    let way = (to - from).in_base();
-    let further = if toward_low { way < 0.0 } else { way > 0.0 };
-    further.then(|| {
-        let end = if toward_low { "lower" } else { "upper" };
-        let what =
-            format!("The limit switch of {} at its {end} end is pressed, and the move goes towards it.", axis.id);
-        Refusal {
-            allowed: Some(format!("a move of {} away from its {end} end", axis.id)),
-            ..refusal(Code::AtLimit, format!("limit switch of {}", axis.id), what, axis.why.clone())
-        }
-    })
 }
 
 pub(super) fn refused(device: &Name, refusals: Vec<Refusal>) -> Result<(), RigError> {

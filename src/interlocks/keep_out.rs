@@ -61,8 +61,9 @@ pub(super) fn straight(drive: &Drive, traits: StageTraits) -> bool {
     traits.coordinated || drive.axes.iter().filter(|a| a.from != a.to).count() <= 1
 }
 
-/// At which share of a leg that stays outside, each axis running on by so much after a stop could first end inside.
-pub(super) fn nears(
+/// From which share of its way on a leg that stays outside would run into the box, if each axis ran on beyond its target
+/// by so much (in base units, with the sign of its way); `None` if it would not.
+pub(super) fn overruns(
     rig: &Rig,
     state: &Snapshot,
     drive: &Drive,
@@ -75,9 +76,20 @@ pub(super) fn nears(
     if apart(&sides) {
         return None;
     }
+    let far = |s: &Side| s.part.and_then(|i| run_on.get(i)).copied().unwrap_or(0.0);
+    if straight(drive, traits) {
+        // It keeps to its line beyond its target, too.
+        let ways = drive.axes.iter().zip(run_on).map(|(a, far)| ((a.to - a.from).in_base(), far));
+        let beyond = ways.filter(|(way, _)| *way != 0.0).map(|(way, far)| far / way).fold(0.0, f64::max);
+        let moving: Vec<&Side> = sides.iter().filter(|s| s.fixed.is_none()).collect();
+        if moving.is_empty() {
+            return None;
+        }
+        return crosses(&moving, 1.0 + beyond).map(|t| (t - beyond).max(0.0));
+    }
     for s in &mut sides {
-        let far = s.part.and_then(|i| run_on.get(i)).and_then(|far| Distance::base(*far).ok()).unwrap_or_default();
         // Who runs on by so much is in the box if it stands in the box drawn out against the way by as much.
+        let far = Distance::base(far(s)).unwrap_or_default();
         if far > Distance::ZERO {
             s.bounds.low = s.bounds.low - far;
         } else {
@@ -85,7 +97,7 @@ pub(super) fn nears(
         }
     }
     let moving: Vec<&Side> = sides.iter().filter(|s| s.fixed.is_none()).collect();
-    if moving.is_empty() { None } else { enters(&moving, straight(drive, traits)) }
+    if moving.is_empty() { None } else { spans(&moving) }
 }
 
 pub(super) fn meet(
@@ -143,17 +155,14 @@ fn point_inside(f: Span, bounds: Span) -> bool {
 }
 
 /// When the leg first enters the box, as a share of its way.
-fn enters(moving: &[&Side], coordinated: bool) -> Option<f64> {
-    if !coordinated {
-        let all = moving.iter().all(|s| {
-            let end = s.start + Distance::base(s.way).unwrap_or_default();
-            let swept = Span::between(s.start, end);
-            swept.overlaps(s.bounds) || point_inside(swept, s.bounds)
-        });
-        return all.then_some(0.0);
-    }
-    // The slab method: on each axis the leg is between the faces for an interval of t.
-    let (mut first, mut last) = (0.0_f64, 1.0_f64);
+fn enters(moving: &[&Side], straight: bool) -> Option<f64> {
+    if straight { crosses(moving, 1.0) } else { spans(moving) }
+}
+
+/// When a straight line, gone to `end` of its way, first enters the box. The slab method: on each axis it is between the
+/// faces for an interval of t.
+fn crosses(moving: &[&Side], end: f64) -> Option<f64> {
+    let (mut first, mut last) = (0.0_f64, end);
     for s in moving {
         let (low, high) = ((s.bounds.low - s.start).in_base(), (s.bounds.high - s.start).in_base());
         if s.way == 0.0 {
@@ -168,6 +177,23 @@ fn enters(moving: &[&Side], coordinated: bool) -> Option<f64> {
     }
     // A way that only touches a face or an edge stays outside.
     (first + 1e-12 < last).then_some(first)
+}
+
+/// Up to which share of the way the whole box between start and end stays outside, when all of it doesn't: as long as
+/// one axis has not come to its face.
+fn spans(moving: &[&Side]) -> Option<f64> {
+    let mut first = 0.0_f64;
+    for s in moving {
+        let swept = Span::between(s.start, s.start + Distance::base(s.way).unwrap_or_default());
+        if !swept.overlaps(s.bounds) && !point_inside(swept, s.bounds) {
+            return None;
+        }
+        let face = if s.way > 0.0 { s.bounds.low } else { s.bounds.high };
+        if !inside(s.start, s.bounds) && s.way != 0.0 {
+            first = first.max((face - s.start).in_base() / s.way);
+        }
+    }
+    Some(first)
 }
 
 /// From inside: the depth (distance to the nearest face) along a straight line is a concave function, so if it

@@ -1,33 +1,13 @@
-//! The room that a leg leaves to keep-outs: what it enters, what it comes out of, and how slowly it has to be done so
-//! that a stop anywhere on it ends outside.
+//! The room that a leg leaves to keep-outs: what it enters, what it comes out of, and how slowly it is done near one.
 
 use super::judge::{Rules, SLOW};
-use super::keep_out::{Meets, meet, nears, straight};
+use super::keep_out::{Meets, meet, overruns};
 use super::path::{self, Drive, Leg};
-use super::stopping::{self, SLOWEST};
+use super::stopping;
+use super::travel::{Leads, Violation};
 use crate::config::{KeepOut, Stage};
 use crate::model::{AxisId, Code, Name, Refusal, Snapshot};
 use crate::units::{Distance, Position, Span, Unit, plain};
-
-/// Where a leg leads an axis that is outside its travel, or a stage that is inside a keep-out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leads {
-    /// Back: the violation lessens all the way.
-    Back,
-    /// Neither back nor further.
-    Nowhere,
-    /// Further out of the travel or into the box.
-    Further,
-}
-
-/// Something that is not as it should be when a leg begins.
-pub(super) struct Violation {
-    pub(super) leads: Leads,
-    /// What is said if the leg doesn't mend it.
-    pub(super) refusal: Refusal,
-    /// A way back: this axis to this position.
-    pub(super) back: Option<(AxisId, Position)>,
-}
 
 /// The boxes of the keep-outs, as a leg meets them.
 #[derive(Default)]
@@ -37,10 +17,10 @@ pub(super) struct Met<'a> {
     /// The share of the way that is free.
     pub(super) free: Option<f64>,
     /// The boxes that it stays outside of.
-    passes: Vec<OneBox<'a>>,
+    pub(super) passes: Vec<OneBox<'a>>,
 }
 
-type OneBox<'a> = (&'a KeepOut, &'a [(AxisId, Span)]);
+pub(super) type OneBox<'a> = (&'a KeepOut, &'a [(AxisId, Span)]);
 
 /// A leg on its way: the stage, where it starts, and the axes that nobody can place.
 #[derive(Clone, Copy)]
@@ -70,8 +50,6 @@ impl Rules {
                 Meets::StaysIn { out, deeper: false } => violated(Leads::Nowhere, out),
                 Meets::StaysIn { out, deeper: true } => violated(Leads::Further, out),
                 Meets::Enters(at) => {
-                    // As far as a stop at the slowest leaves free.
-                    let at = self.nears(way, SLOWEST, (keep_out, bounds)).unwrap_or(at).min(at);
                     met.free = Some(met.free.unwrap_or(1.0).min(at));
                     met.refusals.push(self.keep_out_refusal(keep_out, bounds, None));
                 }
@@ -80,33 +58,20 @@ impl Rules {
         met
     }
 
-    /// The share of the full speed, at most `most`, at which a stop anywhere on the leg ends outside of all boxes that
-    /// it passes, and the keep-out that makes it slower.
-    pub(super) fn pace(&self, way: Way<'_>, met: &mut Met<'_>, most: f64) -> (f64, Option<String>) {
+    /// The share of the full speed, at most `most`, at which a leg that passes these boxes would not run into one beyond
+    /// its target, and the keep-out that makes it slower. It is not slower than a way back from a violation.
+    pub(super) fn pace(&self, way: Way<'_>, passes: &[OneBox<'_>], most: f64) -> (f64, Option<String>) {
         let (mut pace, mut near) = (most, None);
-        for (keep_out, bounds) in std::mem::take(&mut met.passes) {
-            let at = (keep_out, bounds);
-            if self.nears(way, pace, at).is_none() {
+        for at in passes {
+            if self.overruns(way, pace, *at).is_none() {
                 continue;
             }
-            if let Some(t) = self.nears(way, SLOWEST.min(most), at) {
-                met.free = Some(met.free.unwrap_or(1.0).min(t));
-                let mut refusal = self.keep_out_refusal(keep_out, bounds, None);
-                refusal.what = format!(
-                    "The way comes so near to the keep-out \"{}\" ({}) that a stop could end inside, even at {} % of the speed.",
-                    keep_out.name,
-                    self.ranges(keep_out, bounds),
-                    plain(SLOWEST * 100.0)
-                );
-                met.refusals.push(refusal);
-                continue;
-            }
-            let (mut slow, mut fast) = (SLOWEST.min(most), pace);
+            let (mut slow, mut fast) = (SLOW.min(most), pace);
             for _ in 0..12 {
                 let middle = f64::midpoint(slow, fast);
-                if self.nears(way, middle, at).is_none() { slow = middle } else { fast = middle }
+                if self.overruns(way, middle, *at).is_none() { slow = middle } else { fast = middle }
             }
-            (pace, near) = (slow, Some(keep_out.name.clone()));
+            (pace, near) = (slow, Some(at.0.name.clone()));
         }
         (pace, near)
     }
@@ -134,20 +99,15 @@ impl Rules {
 
     fn quick_part(&self, way: Way<'_>) -> Option<Leg> {
         let stage = &self.rig().stages[way.index];
-        if !straight(&self.drive(way, 1.0), self.traits(way.index)) || !starts_well(stage, way.from) {
-            return None;
-        }
-        let met = self.boxes(way);
+        let met = starts_well(stage, way.from).then(|| self.boxes(way))?;
         if !met.refusals.is_empty() || !met.violations.is_empty() {
             return None;
         }
         // What is done at half the speed or more is done in one.
-        let near: Vec<_> = met.passes.iter().filter(|b| self.nears(way, 0.5, **b).is_some()).collect();
-        if near.is_empty() || near.iter().any(|b| self.nears(way, SLOWEST, **b).is_some()) {
-            return None;
-        }
-        let free = met.passes.iter().filter_map(|b| self.nears(way, 1.0, *b)).fold(1.0, f64::min);
-        let (free, miss) = (free - miss(stage, way.from, &way.leg.targets), miss(stage, way.from, &way.leg.targets));
+        met.passes.iter().find_map(|b| self.overruns(way, 0.5, *b))?;
+        let free = met.passes.iter().filter_map(|b| self.overruns(way, 1.0, *b)).fold(1.0, f64::min);
+        let miss = miss(stage, way.from, &way.leg.targets);
+        let free = free - miss;
         // Neither part may be shorter than what an axis may miss its target by.
         if free <= miss || 1.0 - free <= miss {
             return None;
@@ -159,12 +119,12 @@ impl Rules {
         Some(Leg { targets: targets.collect::<Option<_>>()? })
     }
 
-    fn nears(&self, way: Way<'_>, share: f64, (keep_out, bounds): OneBox<'_>) -> Option<f64> {
+    fn overruns(&self, way: Way<'_>, share: f64, (keep_out, bounds): OneBox<'_>) -> Option<f64> {
         let stage = &self.rig().stages[way.index];
         let drive = self.drive(way, share);
         let traits = self.traits(way.index);
         let run_on = stopping::run_on(stage, way.state.stage(stage.id.as_str()), &drive, traits);
-        nears(self.rig(), way.state, &drive, traits, keep_out, bounds, &run_on)
+        overruns(self.rig(), way.state, &drive, traits, keep_out, bounds, &run_on)
     }
 
     fn drive(&self, way: Way<'_>, share: f64) -> Drive {
@@ -215,25 +175,4 @@ pub(super) fn miss(stage: &Stage, from: &[(Name, Position)], to: &[(Name, Positi
 /// Whether every axis starts inside its travel; else all of it is slow.
 fn starts_well(stage: &Stage, from: &[(Name, Position)]) -> bool {
     from.iter().all(|(name, at)| stage.axis(name.as_str()).is_some_and(|a| a.travel.contains(*at)))
-}
-
-/// What is refused of a leg that doesn't mend what is violated.
-pub(super) struct Unmended {
-    pub(super) refusals: Vec<Refusal>,
-    /// A way back instead.
-    pub(super) back: Option<(AxisId, Position)>,
-}
-
-/// What violations make of a leg: the share of the speed at which it is allowed, or what is refused.
-pub(super) fn mends(violations: Vec<Violation>) -> Result<f64, Unmended> {
-    if violations.is_empty() {
-        return Ok(1.0);
-    }
-    let any = |leads| violations.iter().any(|v| v.leads == leads);
-    if any(Leads::Back) && !any(Leads::Further) {
-        return Ok(SLOW);
-    }
-    let back = violations.iter().find_map(|v| v.back.clone());
-    let against = violations.into_iter().filter(|v| v.leads != Leads::Back).map(|v| v.refusal);
-    Err(Unmended { refusals: against.collect(), back })
 }

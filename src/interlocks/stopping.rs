@@ -1,4 +1,4 @@
-//! How far an axis runs on once it should stop: what keep-outs are kept away from, beside their own margin.
+//! How far an axis would run on beyond its target if only a stop held it: near a keep-out a leg is slowed by that.
 
 use super::path::{Drive, StageTraits};
 use crate::config::{Axis, Stage};
@@ -11,11 +11,9 @@ const POLL: f64 = 0.1;
 const LINK: f64 = 0.05;
 /// How long a stop from the full speed takes where nobody tells the deceleration, in seconds.
 const RAMP: f64 = 0.2;
-/// The least share of an axis's speed at which a way near a keep-out is done; what needs less is refused.
-pub(super) const SLOWEST: f64 = 0.02;
 
-/// How far each axis of the drive may still go in the direction of its way when a stop is due, in base units with
-/// the sign of the way: v × (poll + link) + v² / 2a. An axis that goes no further than its tolerance has no speed.
+/// How far each axis of the drive would run on, in base units with the sign of its way: v × (poll + link) + v² / 2a.
+/// An axis that goes no further than its tolerance has no speed.
 pub(super) fn run_on(stage: &Stage, status: Option<&StageStatus>, drive: &Drive, traits: StageTraits) -> Vec<f64> {
     let told = |index: usize| status.and_then(|s| s.told.as_ref()).and_then(|t| t.axes.get(index));
     let length = drive.length().in_base();
@@ -66,6 +64,7 @@ fn own(speed: f64, told: Option<&ToldAxis>) -> f64 {
 
 /// In base units per s²: the smaller of what the owner says and what the controller tells.
 fn deceleration(axis: &Axis, told: Option<&ToldAxis>) -> f64 {
-    let known = axis.acceleration.into_iter().chain(told.and_then(|t| t.acceleration)).min_by(f64::total_cmp);
+    let tells = told.and_then(|t| t.acceleration).filter(|a| *a > 0.0);
+    let known = axis.acceleration.into_iter().chain(tells).min_by(f64::total_cmp);
     known.unwrap_or(axis.max_speed.in_base() / RAMP)
 }

@@ -15,13 +15,13 @@ use super::watchdog::{self, Bark};
 use crate::config;
 use crate::devices::link::Lifeline;
 use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
-use crate::interlocks::{Cleared, Drive, HomeDrive};
+use crate::interlocks::{Cleared, Drive, HomeDrive, Leg};
 use crate::model::{
     Activity, AxisReading, AxisStatus, Code, Epoch, Fault, Moved, Name, Remedy, RigError, Source, StageStatus, StopBy,
     Time, Trust,
 };
 use crate::store::Standstill;
-use crate::units::{Distance, Position};
+use crate::units::{Distance, Position, Span};
 
 /// How often a resting stage is read.
 const POLL_IDLE: Duration = Duration::from_millis(400);
@@ -127,6 +127,7 @@ impl StageUnit {
                 trust: Trust::Unknown,
                 source,
                 target: None,
+                ahead: None,
                 speed: None,
                 at_limit: false,
             })
@@ -322,6 +323,14 @@ impl StageUnit {
         self.status.fault = Some(watchdog::fault(&bark, now));
         self.end_motion(bark.code, &bark.what);
         self.barked = Some(bark);
+    }
+
+    /// Publishes the way that the parts of a move which are not over may take each axis; nothing when the move is.
+    pub(super) fn goes_on_to<'l>(&mut self, legs: impl Iterator<Item = &'l Leg> + Clone) {
+        for axis in &mut self.status.axes {
+            let ends = legs.clone().flat_map(|l| &l.targets).filter(|(name, _)| *name == axis.axis).map(|(_, to)| *to);
+            axis.ahead = ends.map(|p| Span::between(p, p)).reduce(Span::hull);
+        }
     }
 
     /// Remembers where a motion begins, for `go_back`.

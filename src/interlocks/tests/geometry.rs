@@ -51,15 +51,40 @@ fn the_controllers_own_acceleration_counts_where_it_is_weaker() {
 }
 
 #[test]
-fn what_no_speed_makes_safe_is_refused_with_the_target_that_is() {
+fn what_ends_at_a_box_comes_there_at_a_tenth_of_the_speed_and_no_slower() {
     let r = rules(true);
     let s = state(10.0, 50.0, 3.0);
-    let verdict = r.judge_move(&to("a", &[("x", 39.99)]), &s, NOW).unwrap();
-    assert_eq!(verdict.refusals[0].code, Code::KeepOut);
-    assert!(verdict.refusals[0].what.contains("a stop could end inside"), "{:?}", verdict.refusals);
-    let near = verdict.instead.unwrap().nearest.unwrap();
+    for x in [39.9, 39.99, 40.0] {
+        let m = to("a", &[("x", x)]);
+        let verdict = r.judge_move(&m, &s, NOW).unwrap();
+        assert!(verdict.refusals.is_empty() && verdict.near.is_some(), "{verdict:?}");
+        assert_eq!(r.resolve(&m, &s).unwrap().legs.len(), 2);
+        assert!((last_leg(&r, &m, &s).axes[0].speed.in_base() - 1.0).abs() < 0.01);
+        assert!(verdict.duration < Duration::from_secs(6), "{:?}", verdict.duration);
+    }
+    let beyond = r.judge_move(&to("a", &[("x", 40.1)]), &s, NOW).unwrap();
+    assert_eq!(beyond.refusals[0].code, Code::KeepOut);
+    let near = beyond.instead.unwrap().nearest.unwrap();
     assert_eq!((near.stage.as_str(), near.unit), ("a", Unit::Mm));
     assert_eq!(codes(&r, &to("a", &[("x", near.targets[0].1)]), &s), []);
+}
+
+#[test]
+fn axes_that_go_each_for_itself_are_quick_until_one_of_them_has_to_be_slow() {
+    let r = rules(false);
+    let s = state(10.0, 10.0, 3.0);
+    let m = to("a", &[("x", 39.8), ("y", 50.0)]);
+    let legs = r.resolve(&m, &s).unwrap().legs;
+    assert_eq!(legs.len(), 2, "{legs:?}");
+    let quick: Vec<f64> = legs[0].targets.iter().map(|(_, p)| p.in_base()).collect();
+    // Neither axis would reach its face, run on as it may, before the other had.
+    assert!(quick[0] + stops_in(10.0, 50.0) <= 40.0 || quick[1] + stops_in(10.0, 50.0) <= 40.0, "{quick:?}");
+    assert!(quick[0] > 34.0, "{quick:?}");
+    let slow = last_leg(&r, &m, &s);
+    assert!(slow.axes[0].speed.in_base() < 2.0, "{slow:?}");
+    assert_eq!(codes(&r, &to("a", &[("x", 40.5), ("y", 50.0)]), &s), [Code::KeepOut]);
+    let nearest = r.judge_move(&to("a", &[("x", 45.0), ("y", 50.0)]), &s, NOW).unwrap().nearest;
+    assert!(nearest.is_some_and(|n| n[0].1.in_base() < 40.0 && n[0].1.in_base() > 35.0), "as far as x may go");
 }
 
 #[test]
@@ -131,12 +156,12 @@ fn walk(r: &Rules, steps: &[crate::model::GoTo], s: &mut Snapshot) {
 fn a_corner_is_gone_round_one_axis_after_the_other() {
     let r = rules(true);
     let mut s = state(30.0, 50.0, 3.0);
-    let verdict = r.judge_move(&to("a", &[("x", 50.0), ("y", 70.0)]), &s, NOW).unwrap();
+    let verdict = r.judge_move(&to("a", &[("x", 55.0), ("y", 70.0)]), &s, NOW).unwrap();
     assert_eq!(verdict.refusals[0].code, Code::KeepOut);
     let sequence = verdict.instead.unwrap().sequence;
     assert_eq!(sequence.len(), 2, "{sequence:?}");
     walk(&r, &sequence, &mut s);
-    assert_eq!(s.stages[0].axes.iter().map(|a| a.position.unwrap().in_base()).collect::<Vec<_>>(), [50.0, 70.0]);
+    assert_eq!(s.stages[0].axes.iter().map(|a| a.position.unwrap().in_base()).collect::<Vec<_>>(), [55.0, 70.0]);
 }
 
 #[test]
@@ -171,31 +196,36 @@ fn no_sequence_leads_into_a_box_or_is_named_for_a_stopped_stage() {
 }
 
 proptest! {
-    /// Wherever on a cleared way of a coordinated stage a stop is given, it ends outside, by the speed that was cleared.
+    /// A stop ends between where it is given and the target, so all of the way is outside. And what doesn't end at its
+    /// target ends outside, too, by the speed that was cleared, or was cleared for a tenth.
     #[test]
-    fn a_stop_anywhere_on_a_cleared_way_ends_outside(
-        x0 in 0.0..78.0_f64, y0 in 0.0..100.0_f64, x1 in 0.0..78.0_f64, y1 in 0.0..100.0_f64,
+    fn a_cleared_way_is_outside_and_what_runs_on_from_it_as_far_as_it_is_slowed(
+        x0 in 0.0..78.0_f64, y0 in 0.0..100.0_f64, x1 in 0.0..78.0_f64, y1 in 0.0..100.0_f64, coordinated: bool,
     ) {
-        let inside = |x: f64, y: f64| 40.0 < x && x < 60.0 && 40.0 < y && y < 60.0;
+        let inside = |x: f64, y: f64| 40.0 + 1e-6 < x && x < 60.0 - 1e-6 && 40.0 + 1e-6 < y && y < 60.0 - 1e-6;
         prop_assume!(!inside(x0, y0) && y1 >= y0);
-        let r = rules(true);
+        let r = rules(coordinated);
         let mut s = state(x0, y0, 3.0);
         let m = to("a", &[("x", x1), ("y", y1)]);
         if codes(&r, &m, &s).is_empty() {
             for leg in r.resolve(&m, &s).unwrap().legs {
                 let (drive, _) = r.judge_leg(&Name::new("a"), &leg, &[], &s, NOW).unwrap();
-                let (feed, length) = (drive.feed().map_or(0.0, |v| v.in_base()), drive.length().in_base().max(1e-12));
-                let [a, b] = [0, 1].map(|i| {
-                    (drive.axes[i].from.in_base(), (drive.axes[i].to - drive.axes[i].from).in_base())
-                });
+                let axes = [0, 1].map(|i| (drive.axes[i].from.in_base(), (drive.axes[i].to - drive.axes[i].from).in_base()));
+                let (a, b) = (axes[0], axes[1]);
+                let length = drive.length().in_base().max(1e-12);
+                let feed = drive.feed().map_or(0.0, |v| v.in_base());
                 // Both axes slow down at 50 mm/s², and together as the one with the longer way does.
                 let slows = 50.0 / (a.1.abs().max(b.1.abs()) / length).max(1e-12);
-                let on = stops_in(feed, slows) / length;
-                for i in 0..=200 {
-                    let t = f64::from(i) / 200.0 + on;
-                    let small = |way: f64| way.abs() <= 0.01;
-                    let at = |(from, way): (f64, f64)| from + way * if small(way) { t.min(1.0) } else { t };
-                    prop_assert!(!inside(at(a), at(b)), "{drive:?} at {t}");
+                let slowest = drive.axes[0].speed.in_base() <= 1.0 + 1e-6;
+                let far = |(_, way): (f64, f64)| {
+                    if slowest || way.abs() <= 0.01 { 0.0 }
+                    else if coordinated { stops_in(feed, slows) / length * way }
+                    else { stops_in(drive.axes[0].speed.in_base(), 50.0).copysign(way) }
+                };
+                let (ends, n) = ((a.0 + a.1 + far(a), b.0 + b.1 + far(b)), 60);
+                for (i, j) in (0..=n).flat_map(|i| (0..=n).map(move |j| (i, j))).filter(|(i, j)| !coordinated || i == j) {
+                    let at = |from: f64, to: f64, i: i32| from + (to - from) * f64::from(i) / f64::from(n);
+                    prop_assert!(!inside(at(a.0, ends.0, i), at(b.0, ends.1, j)), "{drive:?} at {i} {j}");
                 }
                 for (name, p) in &leg.targets {
                     s.stages[0].axes.iter_mut().find(|x| x.axis == *name).unwrap().position = Some(*p);

@@ -163,6 +163,7 @@ fn chain() -> Found {
             travel: Distance::base(high).ok(),
             range: Some([0.0, high]),
             home: None,
+            acceleration: None,
         },
         count: 0.0,
     };
