@@ -752,10 +752,21 @@ pub struct Report {
     pub outputs: Vec<OutputStatus>,
     /// Where the axes that took part began.
     pub began: Vec<AxisReading>,
+    /// How far the references of axes that were trusted before a homing had drifted; `None` where that can't be known.
+    pub drifts: Vec<(AxisId, Option<Drift>)>,
     /// Frames in the order of their exposure.
     pub frames: Vec<Arc<Frame>>,
     /// How long it took.
     pub took: Duration,
+}
+
+/// How far a reference had drifted when homing found it anew.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// The count at the reference before, less the count since.
+    pub by: crate::units::Distance,
+    /// How far from that it may have been.
+    pub within: crate::units::Distance,
 }
 
 /// How a command ended that did not end well. Facts; the tools add what to do next.

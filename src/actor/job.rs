@@ -17,8 +17,8 @@ use super::stage::StageUnit;
 use crate::config::Rig;
 use crate::interlocks::{Leg, Panel, Permit};
 use crate::model::{
-    Activity, Approval, AxisReading, Caller, Code, Event, Frame, Home, JobId, Move, Moved, Name, Origin, OutputValue,
-    Report, RigError, SetOutput, Shot, Snapshot, Time,
+    Activity, Approval, AxisId, AxisReading, Caller, Code, Drift, Event, Frame, Home, JobId, Move, Moved, Name, Origin,
+    OutputValue, Report, RigError, SetOutput, Shot, Snapshot, Time,
 };
 use crate::plans::{Next, Plan, Step};
 use crate::store::Written;
@@ -145,6 +145,7 @@ pub(super) struct Job {
     permit: Option<Permit>,
     intent: Option<(Time, Entry)>,
     pub(super) moved: Moved,
+    drifts: Vec<(AxisId, Option<Drift>)>,
     frames: Vec<Arc<Frame>>,
     /// The light that was opened, and what it is put back to.
     lit: Option<(usize, OutputValue)>,
@@ -186,6 +187,7 @@ impl Job {
             permit: None,
             intent: Some((now, intent)),
             moved: Moved::No,
+            drifts: Vec::new(),
             frames: Vec::new(),
             lit: None,
             waits_for: None,
@@ -271,6 +273,7 @@ impl Job {
             stages: bench.stages.iter().map(|s| &s.status).filter(|s| mine(&s.stage)).cloned().collect(),
             outputs: bench.outputs.iter().map(|o| &o.status).filter(|o| mine(&o.output)).cloned().collect(),
             began: self.began.clone(),
+            drifts: std::mem::take(&mut self.drifts),
             frames: std::mem::take(&mut self.frames),
             took: bench.now.since(self.started),
         }
@@ -291,7 +294,10 @@ impl Job {
             Stand::Leg { stage, rest } => self.leg(stage, rest, bench),
             Stand::Home { stage } => match bench.stages[stage].take_outcome() {
                 None => self.wait(Stand::Home { stage }),
-                Some(outcome) => self.outcome(outcome),
+                Some(outcome) => {
+                    self.drifts.extend(bench.stages[stage].take_drifts());
+                    self.outcome(outcome)
+                }
             },
             Stand::Settle { until } if bench.now < until => self.wait(Stand::Settle { until }),
             Stand::Settle { .. } => Ok(Flow::Again),

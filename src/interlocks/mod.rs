@@ -27,3 +27,4 @@ pub use judge::{Rules, Verdict};
 pub use panel::{Cleared, Panel};
 pub use path::{Drive, DriveAxis, HomeDrive, Leg, StageTraits};
 pub use permit::{Held, Permit};
+pub use stopping::deceleration;

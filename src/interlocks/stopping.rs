@@ -24,7 +24,7 @@ pub(super) fn run_on(stage: &Stage, status: Option<&StageStatus>, drive: &Drive,
         .axes
         .iter()
         .filter(|a| a.to != a.from)
-        .map(|a| deceleration(&stage.axes[a.index], told(a.index)) / share((a.to - a.from).in_base()))
+        .map(|a| deceleration(&stage.axes[a.index], slows(told(a.index))) / share((a.to - a.from).in_base()))
         .fold(f64::INFINITY, f64::min);
     drive
         .axes
@@ -35,12 +35,12 @@ pub(super) fn run_on(stage: &Stage, status: Option<&StageStatus>, drive: &Drive,
             if way.abs() <= axis.tolerance.in_base() {
                 return 0.0;
             }
-            let (speed, slows) = if traits.coordinated {
+            let (speed, slowing) = if traits.coordinated {
                 (feed * share(way), along * share(way))
             } else {
-                (a.speed.in_base(), deceleration(axis, told(a.index)))
+                (a.speed.in_base(), deceleration(axis, slows(told(a.index))))
             };
-            distance(own(speed, told(a.index)), slows).copysign(way)
+            distance(own(speed, told(a.index)), slowing).copysign(way)
         })
         .collect()
 }
@@ -49,7 +49,7 @@ pub(super) fn run_on(stage: &Stage, status: Option<&StageStatus>, drive: &Drive,
 pub(super) fn of_other(axis: &Axis, index: usize, status: &StageStatus, way: f64) -> Distance {
     let told = status.told.as_ref().and_then(|t| t.axes.get(index));
     let speed = status.axis(axis.id.axis.as_str()).and_then(|a| a.speed).unwrap_or(axis.max_speed);
-    let far = if way == 0.0 { 0.0 } else { distance(own(speed.in_base(), told), deceleration(axis, told)) };
+    let far = if way == 0.0 { 0.0 } else { distance(own(speed.in_base(), told), deceleration(axis, slows(told))) };
     Distance::base(far.copysign(way)).unwrap_or_default()
 }
 
@@ -62,9 +62,12 @@ fn own(speed: f64, told: Option<&ToldAxis>) -> f64 {
     told.and_then(|t| t.max_speed).map_or(speed, |most| speed.min(most.in_base()))
 }
 
-/// In base units per s²: the smaller of what the owner says and what the controller tells.
-fn deceleration(axis: &Axis, told: Option<&ToldAxis>) -> f64 {
-    let tells = told.and_then(|t| t.acceleration).filter(|a| *a > 0.0);
-    let known = axis.acceleration.into_iter().chain(tells).min_by(f64::total_cmp);
+fn slows(told: Option<&ToldAxis>) -> Option<f64> {
+    told.and_then(|t| t.acceleration)
+}
+
+/// How fast an axis slows down, in base units per s²: the smaller of what the owner says and what the controller tells.
+pub fn deceleration(axis: &Axis, told: Option<f64>) -> f64 {
+    let known = axis.acceleration.into_iter().chain(told.filter(|a| *a > 0.0)).min_by(f64::total_cmp);
     known.unwrap_or(axis.max_speed.in_base() / RAMP)
 }

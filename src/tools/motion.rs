@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, Outcome, ToolError, instead_json, refusals, sequence_line};
 use super::args::{Args, cut, missing, new_name, wrong};
 use super::call::Call;
+use super::homed::render_home;
 use super::schema::{
     Object, Schema, choice, command_id, integer_in, list, must_name_stage, per_axis, stage, text, unit, wait_s,
 };
@@ -529,27 +530,4 @@ fn way_words(began: &AxisReading, end: Option<Position>, target: Option<Position
         _ => String::new(),
     };
     format!("{} from {} to {to}{aim}", began.id.axis, say(began.position))
-}
-
-fn render_home(rig: &Arc<Rig>, stage: &Stage) -> Render {
-    let (rig, name) = (rig.clone(), stage.id.clone());
-    render(move |report| {
-        let status = report.stages.iter().find(|s| s.stage == name);
-        let (Some(stage), Some(status)) = (rig.stage(name.as_str()), status) else {
-            return Ok(Answer::ok(format!("{name} is homed.")).moved(report.moved).epoch(None));
-        };
-        let text = format!(
-            "{name} is homed in {} and stands at {} (trust: {}). state_epoch is {} now.",
-            words::seconds(report.took),
-            words::positions(status, stage),
-            status.axes.iter().map(|a| a.trust).min().unwrap_or(Trust::Unknown),
-            status.epoch.0
-        );
-        Ok(Answer::ok(text)
-            .with("stage", name.as_str())
-            .with("positions", words::axes_json(status, stage))
-            .with("took_s", number(Some(report.took.as_secs_f64())))
-            .moved(report.moved)
-            .epoch(Some(status.epoch)))
-    })
 }
