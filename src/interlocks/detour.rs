@@ -73,16 +73,37 @@ impl Rules {
     }
 
     fn allows(&self, steps: &[Move], state: &Snapshot, now: Time) -> bool {
-        let mut state = state.clone();
         let told = |step| self.arguments(step).as_ref().map(asked);
         let Some(steps) = steps.iter().map(told).collect::<Option<Vec<Move>>>() else { return false };
+        // An axis may come to rest on either side of its target.
+        let offs: &[f64] = if steps.len() == 1 { &[0.0] } else { &[0.0, 1.0, -1.0] };
+        offs.iter().all(|off| self.allows_each(&steps, *off, state.clone(), now))
+    }
+
+    /// Whether each move is allowed where the last one has ended, off its target by so many tolerances.
+    fn allows_each(&self, steps: &[Move], off: f64, mut state: Snapshot, now: Time) -> bool {
         steps.iter().all(|step| match self.weigh(step, &state, now) {
             Ok(verdict) if verdict.refusals.is_empty() => {
-                arrive(&mut state, &step.stage, &verdict.targets, now);
+                self.arrive(&mut state, &step.stage, &verdict.targets, off, now);
                 true
             }
             _ => false,
         })
+    }
+
+    /// The state in which a move would leave the rig.
+    fn arrive(&self, state: &mut Snapshot, stage: &Name, targets: &[(Name, Position)], off: f64, now: Time) {
+        state.recent_moves.push(now);
+        let Some(status) = state.stages.iter_mut().find(|s| s.stage == *stage) else { return };
+        for (now, axis) in
+            status.axes.iter_mut().zip(self.rig().stage(stage.as_str()).into_iter().flat_map(|s| &s.axes))
+        {
+            if let Some((_, to)) = targets.iter().find(|(name, _)| *name == now.axis) {
+                let miss = Distance::base(axis.tolerance.in_base() * off).unwrap_or_default();
+                // Nothing rests beyond its travel: that is refused, whatever comes next.
+                now.position = Some(axis.travel.nearest(*to + miss));
+            }
+        }
     }
 
     /// A move as the arguments of a call, which has one unit for all its axes.
@@ -106,17 +127,6 @@ fn to(stage: &Name, targets: Places) -> Move {
 fn asked(call: &GoTo) -> Move {
     let targets = call.targets.iter().filter_map(|(n, v)| Some((n.clone(), Position::new(*v, call.unit).ok()?)));
     to(&call.stage, targets.collect())
-}
-
-/// The state in which a move would leave the rig.
-fn arrive(state: &mut Snapshot, stage: &Name, targets: &[(Name, Position)], now: Time) {
-    state.recent_moves.push(now);
-    let Some(status) = state.stages.iter_mut().find(|s| s.stage == *stage) else { return };
-    for axis in &mut status.axes {
-        if let Some((_, to)) = targets.iter().find(|(name, _)| *name == axis.axis) {
-            axis.position = Some(*to);
-        }
-    }
 }
 
 /// The axes one after the other, in every order, for two and three axes.
