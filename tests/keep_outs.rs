@@ -98,14 +98,14 @@ fn carry(
 
 /// Somewhere in the room, near the face of a box or on it as often as not.
 fn target(random: &mut Random, boxes: &[Bounds]) -> Vec<(&'static str, f64)> {
-    let part = ROOM.iter().filter_map(|(axis, room)| random.chance(70).then(|| (*axis, random.between(0.0, *room))));
+    let part = ROOM.iter().filter_map(|(axis, room)| random.chance(70).then(|| (*axis, random.between(0.3, *room))));
     let mut targets: Vec<(&'static str, f64)> = part.collect();
     for (axis, value) in &mut targets {
         let i = ROOM.iter().position(|(name, _)| name == axis).unwrap();
         let bounds = boxes[random.below(boxes.len() as u64) as usize][i];
         if let Some([low, high]) = bounds.filter(|_| random.chance(50)) {
             let off = if random.chance(50) { 0.0 } else { random.between(0.0, 0.1 * ROOM[i].1) };
-            *value = if random.chance(50) { low - off } else { high + off }.clamp(0.0, ROOM[i].1);
+            *value = if random.chance(50) { low - off } else { high + off }.clamp(0.3, ROOM[i].1);
         }
         if *axis == "z" {
             *value *= 1000.0;

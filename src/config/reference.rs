@@ -162,7 +162,7 @@ const PARTS: &[Part] = &[
             may(
                 "acceleration_per_s2",
                 "acceleration",
-                "How fast it slows down when it is stopped, in its unit per s². Keep-outs are kept away from by what a stop still takes. A controller that tells its own acceleration counts too, and the smaller holds; where neither is known, a stop from `max_speed_per_s` is taken to last 0.2 s.",
+                "How fast it slows down when it is stopped, in its unit per s². Near keep-outs a way is slowed by what a stop takes. A controller that tells its own acceleration counts too, and the smaller holds; where neither is known, a stop from `max_speed_per_s` is taken to last 0.2 s.",
             ),
             must("tolerance", "distance", "How near to its target it must come to rest, or the move has failed."),
             must(
@@ -287,7 +287,7 @@ const PARTS: &[Part] = &[
             may(
                 "margin_um",
                 "distance",
-                "Kept from it along each axis; 0 without it. What a stop still takes comes on top: a way that passes or ends near the box is done slower, and refused where a fiftieth of the speed is not slow enough.",
+                "Kept from it along each axis; 0 without it. A way that ends near the box is done more slowly at its end, down to a tenth of the speed, so that a controller that runs on can be stopped before it.",
             ),
             may("why", "text", "The owner's words, repeated in refusals."),
         ],

@@ -75,13 +75,18 @@ impl Rules {
     fn allows(&self, steps: &[Move], state: &Snapshot, now: Time) -> bool {
         let told = |step| self.arguments(step).as_ref().map(asked);
         let Some(steps) = steps.iter().map(told).collect::<Option<Vec<Move>>>() else { return false };
-        // An axis may come to rest on either side of its target.
-        let offs: &[f64] = if steps.len() == 1 { &[0.0] } else { &[0.0, 1.0, -1.0] };
-        offs.iter().all(|off| self.allows_each(&steps, *off, state.clone(), now))
+        // Each axis may come to rest on either side of its target.
+        let exact = |_| 0.0;
+        self.allows_each(&steps, exact, state.clone(), now)
+            && (steps.len() == 1
+                || (0..8_u32).all(|sides| {
+                    let off = |axis: usize| if sides >> (axis % 3) & 1 == 1 { 1.0 } else { -1.0 };
+                    self.allows_each(&steps, off, state.clone(), now)
+                }))
     }
 
-    /// Whether each move is allowed where the last one has ended, off its target by so many tolerances.
-    fn allows_each(&self, steps: &[Move], off: f64, mut state: Snapshot, now: Time) -> bool {
+    /// Whether each move is allowed where the last one has ended, each axis off its target by so many tolerances.
+    fn allows_each(&self, steps: &[Move], off: impl Fn(usize) -> f64 + Copy, mut state: Snapshot, now: Time) -> bool {
         steps.iter().all(|step| match self.weigh(step, &state, now) {
             Ok(verdict) if verdict.refusals.is_empty() => {
                 self.arrive(&mut state, &step.stage, &verdict.targets, off, now);
@@ -92,14 +97,20 @@ impl Rules {
     }
 
     /// The state in which a move would leave the rig.
-    fn arrive(&self, state: &mut Snapshot, stage: &Name, targets: &[(Name, Position)], off: f64, now: Time) {
+    fn arrive(
+        &self,
+        state: &mut Snapshot,
+        stage: &Name,
+        targets: &[(Name, Position)],
+        off: impl Fn(usize) -> f64,
+        now: Time,
+    ) {
         state.recent_moves.push(now);
         let Some(status) = state.stages.iter_mut().find(|s| s.stage == *stage) else { return };
-        for (now, axis) in
-            status.axes.iter_mut().zip(self.rig().stage(stage.as_str()).into_iter().flat_map(|s| &s.axes))
-        {
+        let axes = self.rig().stage(stage.as_str()).into_iter().flat_map(|s| &s.axes);
+        for (index, (now, axis)) in status.axes.iter_mut().zip(axes).enumerate() {
             if let Some((_, to)) = targets.iter().find(|(name, _)| *name == now.axis) {
-                let miss = Distance::base(axis.tolerance.in_base() * off).unwrap_or_default();
+                let miss = Distance::base(axis.tolerance.in_base() * off(index)).unwrap_or_default();
                 // Nothing rests beyond its travel: that is refused, whatever comes next.
                 now.position = Some(axis.travel.nearest(*to + miss));
             }

@@ -2,10 +2,10 @@
 
 use super::asks::Order;
 use super::conditions::Ahead;
-use super::judge::{Rules, refused};
-use super::path::{HomeDrive, all_axes, whereabouts};
+use super::judge::{Rules, refusal, refused};
+use super::path::{HomeDrive, all_axes, whereabouts_if};
 use crate::config::{Homing, Stage};
-use crate::model::{AxisId, Code, Home, Refusal, RigError, Snapshot, Time};
+use crate::model::{AxisId, Code, Home, Refusal, RigError, Snapshot, Time, Trust};
 use crate::units::{Distance, Span};
 
 impl Rules {
@@ -40,7 +40,8 @@ impl Rules {
     }
 
     /// Boxes that a homing could meet: those shared with another stage that is in the way. Boxes of the homing
-    /// stage alone can't be judged before its position is known; the rig's owner answers for the homing order.
+    /// stage alone can't be judged before its position is known; the rig's owner answers for the homing order. Where two
+    /// stages share a box and neither is referenced, the word of a person about one lets the other begin.
     fn homing_meets(&self, stage: &Stage, state: &Snapshot) -> Vec<Refusal> {
         let mut out = Vec::new();
         for keep_out in &self.rig().keep_outs {
@@ -51,7 +52,7 @@ impl Rules {
                     && others.iter().all(|(id, span)| {
                         let axis = all_axes(self.rig()).find(|a| a.id == *id);
                         axis.is_none_or(|a| {
-                            let place = whereabouts(a, state.stage(id.stage.as_str()));
+                            let place = whereabouts_if(a, state.stage(id.stage.as_str()), Trust::Assumed);
                             let span = span.widened(keep_out.margin);
                             // A point is taken for a tiny span, so that one rule serves both.
                             let hair = Distance::base(1e-6).unwrap_or_default();
@@ -59,7 +60,21 @@ impl Rules {
                         })
                     });
                 if met {
-                    out.push(self.keep_out_refusal(keep_out, bounds, None));
+                    let who: Vec<String> = others.iter().map(|(id, _)| id.to_string()).collect();
+                    let who = who.join(" or ");
+                    let what = format!(
+                        "Homing {} could lead into the keep-out \"{}\" ({}), since {who} is not known to be out of it.",
+                        stage.id,
+                        keep_out.name,
+                        self.ranges(keep_out, bounds)
+                    );
+                    let allowed = format!(
+                        "homing {} while {who} is known to be outside of \"{}\"; a person can declare where it stands, with \
+                         `steadyhand reference AXIS VALUE`",
+                        stage.id, keep_out.name
+                    );
+                    let no = refusal(Code::KeepOut, keep_out.name.clone(), what, keep_out.why.clone());
+                    out.push(Refusal { allowed: Some(allowed), ..no });
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::stopping;
 use crate::config::{Axis, Rig, Stage};
-use crate::model::{Activity, AxisId, Name, StageStatus};
+use crate::model::{Activity, AxisId, Name, StageStatus, Trust};
 use crate::units::{Distance, Position, Span, Speed};
 
 /// What the interlocks need to know of a stage's driver.
@@ -104,6 +104,11 @@ pub(super) fn legs(stage: &Stage, from: &StageStatus, targets: &[(Name, Position
 /// all of its way that is still to come, with what a stop takes; its whole travel when it is homing, not believed, not
 /// there, or moved by somebody else.
 pub(super) fn whereabouts(axis: &Axis, status: Option<&StageStatus>) -> Span {
+    whereabouts_if(axis, status, axis.trust)
+}
+
+/// The same, when a position with at least so much trust is believed.
+pub(super) fn whereabouts_if(axis: &Axis, status: Option<&StageStatus>, least: Trust) -> Span {
     let whole = axis.travel;
     let Some(stage) = status else { return whole };
     let Some(index) = stage.axes.iter().position(|a| a.axis == axis.id.axis) else { return whole };
@@ -113,7 +118,7 @@ pub(super) fn whereabouts(axis: &Axis, status: Option<&StageStatus>) -> Span {
     let ordered = stage.axes.iter().any(|a| a.target.is_some());
     match now.position {
         Some(p)
-            if now.trust >= axis.trust
+            if now.trust >= least
                 && !matches!(stage.activity, Activity::Homing | Activity::Offline)
                 && (ordered || !moves) =>
         {

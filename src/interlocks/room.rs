@@ -152,7 +152,7 @@ impl Rules {
         }
     }
 
-    fn ranges(&self, keep_out: &KeepOut, bounds: &[(AxisId, Span)]) -> String {
+    pub(super) fn ranges(&self, keep_out: &KeepOut, bounds: &[(AxisId, Span)]) -> String {
         let range = |(id, span): &(AxisId, Span)| {
             let span = span.widened(keep_out.margin);
             let unit = self.rig().axis(id).map_or(Unit::Mm, |a| a.unit);

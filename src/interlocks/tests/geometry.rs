@@ -3,6 +3,7 @@
 use super::*;
 use crate::interlocks::Leg;
 use crate::model::{Told, ToldAxis};
+use crate::units::Span;
 
 /// The drive that the panel would clear for the last leg of a move.
 fn last_leg(r: &Rules, m: &Move, s: &Snapshot) -> crate::interlocks::Drive {
@@ -115,6 +116,34 @@ fn another_stage_in_motion_counts_with_what_its_stop_takes() {
 }
 
 #[test]
+fn another_stages_move_counts_with_the_parts_of_it_that_are_still_to_come() {
+    let r = rules(true);
+    let go = to("a", &[("x", 90.0)]);
+    let mut s = state(10.0, 10.0, 3.0);
+    // Between two parts of its move it rests, and will go down to 0.9 mm to take up its backlash.
+    s.stages[1].axes[0].ahead = Some(Span { low: mm(0.9), high: mm(2.0) });
+    assert_eq!(codes(&r, &go, &s), [Code::KeepOut]);
+    s.stages[1].axes[0].ahead = Some(Span { low: mm(1.2), high: mm(2.0) });
+    assert_eq!(codes(&r, &go, &s), []);
+    s.stages[1].axes[0].ahead = None;
+    assert_eq!(codes(&r, &go, &s), []);
+}
+
+#[test]
+fn a_stage_that_homes_or_that_somebody_else_moves_may_be_anywhere() {
+    let r = rules(true);
+    let go = to("a", &[("x", 90.0)]);
+    for activity in [Activity::Homing, Activity::Moving, Activity::Offline] {
+        let mut s = state(10.0, 10.0, 3.0);
+        s.stages[1].activity = activity;
+        assert_eq!(codes(&r, &go, &s), [Code::KeepOut], "{activity:?}");
+    }
+    let mut s = state(10.0, 10.0, 3.0);
+    s.stages[1].axes[0].trust = Trust::Unknown;
+    assert_eq!(codes(&r, &go, &s), [Code::KeepOut]);
+}
+
+#[test]
 fn two_axes_outside_come_back_one_after_the_other() {
     let r = rules(true);
     let s = state(103.0, -2.0, 3.0);
@@ -182,6 +211,51 @@ fn the_focus_of_another_stage_is_retracted_and_brought_back_where_it_may() {
     let into = r.judge_move(&to("a", &[("x", 75.0)]), &s, NOW).unwrap().instead.unwrap().sequence;
     assert_eq!(into.len(), 2, "{into:?}");
     walk(&r, &into, &mut s);
+}
+
+#[test]
+fn of_two_stages_that_share_a_box_one_can_be_homed_once_a_person_has_said_where_the_other_stands() {
+    let r = rules(true);
+    let mut s = state(10.0, 10.0, 3.0);
+    s.stages.iter_mut().flat_map(|x| &mut x.axes).for_each(|a| a.trust = Trust::Unknown);
+    let home = Home { stage: Name::new("a"), axes: vec![] };
+    let e = r.judge_home(&home, &s, NOW).unwrap_err();
+    assert!(e.code == Code::KeepOut && e.what.contains("b.z is not known to be out of it"), "{e}");
+    assert!(e.refusals[0].allowed.as_ref().unwrap().contains("`steadyhand reference AXIS VALUE`"), "{e:?}");
+    s.stages[1].axes[0].trust = Trust::Assumed;
+    assert!(r.judge_home(&home, &s, NOW).is_ok(), "3 mm is above the bridge");
+    s.stages[1].axes[0].position = Some(mm(0.5));
+    assert_eq!(r.judge_home(&home, &s, NOW).unwrap_err().code, Code::KeepOut);
+    assert_eq!(codes(&r, &to("a", &[("x", 12.0)]), &s), [Code::NotReferenced], "a move needs what it needed");
+}
+
+#[test]
+fn the_steps_of_a_sequence_count_against_the_budget_one_by_one() {
+    let across = to("a", &[("x", 55.0), ("y", 70.0)]);
+    let s = state(30.0, 50.0, 3.0);
+    let offers = |budget: &str| {
+        let r = rules_of(&format!("{RIG}\n[budget]\n{budget}\n"), true);
+        r.judge_move(&across, &s, NOW).unwrap().instead.unwrap_or_default().sequence.len()
+    };
+    assert_eq!(offers("moves_per_minute = 2"), 2);
+    assert_eq!(offers("moves_per_minute = 1"), 0, "both of its moves would be counted");
+    assert_eq!(offers("max_step = { \"a.x\" = 25.0, \"a.y\" = 20.0 }"), 2);
+    assert_eq!(offers("max_step = { \"a.x\" = 24.0 }"), 0, "x has no smaller step there");
+}
+
+#[test]
+fn a_refusal_at_the_last_moment_names_what_would_be_allowed_as_well() {
+    let r = rules(true);
+    let s = state(10.0, 50.0, 3.0);
+    let leg = Leg { targets: vec![(Name::new("x"), mm(90.0))] };
+    let e = r.judge_leg(&Name::new("a"), &leg, &[], &s, NOW).unwrap_err();
+    let near = e.instead.unwrap().nearest.unwrap();
+    assert_eq!(codes(&r, &to("a", &[("x", near.targets[0].1)]), &s), []);
+    // What stands against any motion leaves nothing to name.
+    let mut stopped = s.clone();
+    stopped.stages[0].stopped_by = Some(StopBy::Model);
+    let verdict = r.judge_move(&to("a", &[("x", 90.0)]), &stopped, NOW).unwrap();
+    assert!(verdict.instead.is_none() && verdict.nearest.is_some(), "{verdict:?}");
 }
 
 #[test]
