@@ -334,6 +334,8 @@ pub struct AxisStatus {
     pub source: Source,
     /// Where the motion in progress ends, if this axis takes part.
     pub target: Option<Position>,
+    /// The way that a move in progress may still take it, the parts of it that are still to come included.
+    pub ahead: Option<crate::units::Span>,
     /// The most at which the motion in progress may take it; `None` at rest.
     pub speed: Option<crate::units::Speed>,
     /// Whether a limit switch of this axis is pressed, as far as the controller says.
@@ -415,6 +417,8 @@ pub struct ToldAxis {
     pub range: Option<[f64; 2]>,
     /// Its count (base unit) right after homing.
     pub home: Option<f64>,
+    /// How fast it speeds up and slows down, in base units per s².
+    pub acceleration: Option<f64>,
 }
 
 /// The state of a device's connection.
@@ -748,10 +752,21 @@ pub struct Report {
     pub outputs: Vec<OutputStatus>,
     /// Where the axes that took part began.
     pub began: Vec<AxisReading>,
+    /// How far the references of axes that were trusted before a homing had drifted; `None` where that can't be known.
+    pub drifts: Vec<(AxisId, Option<Drift>)>,
     /// Frames in the order of their exposure.
     pub frames: Vec<Arc<Frame>>,
     /// How long it took.
     pub took: Duration,
+}
+
+/// How far a reference had drifted when homing found it anew.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// The count at the reference before, less the count since.
+    pub by: crate::units::Distance,
+    /// How far from that it may have been.
+    pub within: crate::units::Distance,
 }
 
 /// How a command ended that did not end well. Facts; the tools add what to do next.
@@ -767,12 +782,14 @@ pub struct RigError {
     pub refusals: Vec<Refusal>,
     /// The device concerned.
     pub device: Option<Name>,
+    /// What would have been allowed, where a motion was refused.
+    pub instead: Option<Box<Instead>>,
 }
 
 impl RigError {
     /// An error before anything moved.
     pub fn new(code: Code, what: impl Into<String>) -> RigError {
-        RigError { code, what: what.into(), moved: Moved::No, refusals: Vec::new(), device: None }
+        RigError { code, what: what.into(), moved: Moved::No, refusals: Vec::new(), device: None, instead: None }
     }
 
     /// The same, about a device.
@@ -809,6 +826,27 @@ pub struct Refusal {
     pub why: Option<String>,
     /// What would be allowed instead, in words, if there is something.
     pub allowed: Option<String>,
+}
+
+/// What would be allowed instead of a motion that was refused.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Instead {
+    /// The move that leads as far as is allowed, or back from where the stage should not be.
+    pub nearest: Option<GoTo>,
+    /// Moves that lead to the same end one after the other, each allowed as things stood then. They are judged again
+    /// when they are asked for.
+    pub sequence: Vec<GoTo>,
+}
+
+/// The arguments of one `move_to`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoTo {
+    /// The stage.
+    pub stage: Name,
+    /// Where each axis goes, in `unit`.
+    pub targets: Vec<(Name, f64)>,
+    /// The unit of all of them.
+    pub unit: crate::units::Unit,
 }
 
 macro_rules! codes {

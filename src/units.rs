@@ -264,6 +264,11 @@ impl Span {
         Span { low: self.low - margin.abs(), high: self.high + margin.abs() }
     }
 
+    /// The span of all that lies in both or between them.
+    pub fn hull(self, other: Span) -> Span {
+        Span { low: self.low.min(other.low), high: self.high.max(other.high) }
+    }
+
     /// The position of the span that is nearest to `p`.
     pub fn nearest(self, p: Position) -> Position {
         p.max(self.low).min(self.high)

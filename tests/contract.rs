@@ -311,3 +311,40 @@ fn homing_can_be_stopped() {
         lab.home().unwrap();
     });
 }
+
+#[test]
+fn homing_tells_how_far_a_trusted_reference_had_drifted_where_the_controller_counts_on() {
+    over_each_referenced(|peer, mut lab| {
+        if !peer.homes {
+            assert_eq!(lab.home().unwrap_err().code, Code::Unsupported);
+            return;
+        }
+        // The carriage of x is left behind, and nobody here can see it.
+        let steps = if peer.name == "zaber" { 4000 } else { 500 };
+        let (before, counted) = (lab.truly("x"), lab.reads("x"));
+        lab.fault(Fault::LostSteps { axis: "x".into(), steps });
+        let lost = lab.truly("x") - before;
+        assert!(lost.abs() > 1.0 && lab.reads("x") == counted, "{lost}");
+        let drifts = lab.home().unwrap().drifts;
+        assert_eq!(drifts.len(), 3, "all were trusted");
+        let of = |axis: &str| drifts.iter().find(|(id, _)| id.axis.as_str() == axis).unwrap().1;
+        if peer.name == "grbl" {
+            assert_eq!(of("x"), None, "it says nothing while it homes, and begins its count anew");
+            return;
+        }
+        let x = of("x").expect("it counts on until it finds its reference");
+        // It stood further down than it counted: at the reference, its count was too high by as much.
+        assert!((x.by.in_base() + lost).abs() <= x.within.in_base(), "{x:?}, lost {lost}");
+        assert!(x.within.in_base() < 1.0, "{x:?}");
+        let y = of("y").expect("y as well");
+        assert!(y.by.in_base() == 0.0, "{y:?}");
+        // A second homing finds nothing; one of an axis that nobody knew tells nothing.
+        let again = lab.home().unwrap().drifts;
+        assert!(again.iter().all(|(_, d)| d.is_some_and(|d| d.by.in_base() == 0.0)), "{again:?}");
+        lab.fault(Fault::Reset);
+        lab.until("noticed", Duration::from_secs(8), |l| l.scope().fault.is_some());
+        lab.run_ms(4000);
+        lab.recover("scope").unwrap();
+        assert_eq!(lab.home().unwrap().drifts, []);
+    });
+}

@@ -454,6 +454,48 @@ mod moving {
     }
 
     #[test]
+    fn hole_14_no_foreign_page_no_header_and_no_other_address_moves_anything() {
+        let lab = Lab::homed();
+        lab.back();
+        let (received, stood) = (lab.bench.with_bench(|b| b.received("scope").len()), x(&lab.bench));
+        let order = call("move_to", &long_move()).to_string();
+        let plain = "content-type: text/plain\r\naccept: */*\r\n";
+        let foreign = "origin: https://evil.example\r\n";
+        for (what, head, status) in [
+            ("a page's simple request", format!("{plain}{foreign}"), 403),
+            ("text from no page", plain.to_owned(), 415),
+            ("a foreign page that says JSON", format!("{JSON}{foreign}"), 403),
+            ("a page without an origin of its own", format!("{JSON}origin: null\r\n"), 403),
+            ("a name that was bound anew", format!("{JSON}host: evil.example:8050\r\n"), 403),
+        ] {
+            let answer = lab.server.ask("POST /mcp", &head, &order);
+            assert_eq!(answer.status, status, "{what}: {}", answer.body);
+        }
+        // Who calls is what the connection says, whatever a head says of it.
+        let named = "x-caller: person\r\nx-user: person\r\nx-lease-holder: person\r\nmcp-session-id: person\r\n\
+                     x-forwarded-for: 10.0.0.1\r\nauthorization: Bearer person\r\n";
+        let who = |head: &str| {
+            let answer = lab.server.ask("POST /mcp", head, &call("whoami", &json!({})).to_string());
+            answer.json()["result"]["structuredContent"].clone()
+        };
+        let (own, told) = (who(JSON), who(&format!("{JSON}{named}")));
+        for key in ["way", "role", "tools"] {
+            assert_eq!(told[key], own[key], "{key}");
+        }
+        assert!(!told.to_string().contains("person\""), "{told}");
+        // It listens on this machine's own address and on no other.
+        let address: std::net::SocketAddr = lab.server.address.parse().expect("an address");
+        assert!(address.ip().is_loopback(), "{address}");
+        if cfg!(target_os = "linux") {
+            // All of 127/8 leads to this machine; a listener on all addresses would answer here.
+            let elsewhere = TcpStream::connect(("127.0.0.2", address.port()));
+            assert!(elsewhere.is_err(), "it answers on other addresses, too");
+        }
+        let heard = lab.bench.with_bench(|b| b.received("scope")[received..].iter().all(|(_, byte)| *byte == b'?'));
+        assert!(heard && x(&lab.bench) == stood, "only questions went to the stage");
+    }
+
+    #[test]
     fn a_stop_stops_however_it_comes() {
         let lab = Lab::homed();
         let stop = call("stop", &json!({})).to_string();

@@ -160,3 +160,33 @@ async fn the_machine_stays_awake_while_a_job_runs_that_may_outlive_its_client_an
         wait_until("the sleep is free again", || held.load(Ordering::SeqCst) == 0).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hole_19_work_that_is_longer_than_a_call_goes_on_as_a_job_and_none_of_it_is_lost() {
+    let desk = Desk::new(homed()).await;
+    desk.ok("move_to", json!({ "targets": { "x": 70, "y": 40 }, "unit": "mm" })).await;
+    let exposure = desk.ok("set_camera", json!({ "exposure_ms": 900 })).await;
+    assert_eq!(exposure["exposure_ms"], 900, "{exposure}");
+    let since = desk.lab.lock().now();
+    // A way of seconds and an exposure in one call, as a plane of a stack, by a host that cuts calls short.
+    let region = json!({ "x_center": 20000, "y_center": 20000, "size_x": 300, "size_y": 200, "wait_s": 0.02 });
+    let begun = desk.ok("acquire_image", region).await;
+    assert_eq!(begun["status"], "running", "{begun}");
+    let job = &begun["job_id"];
+    assert!(desk.lab.lock().truly("x") > 25.0, "the answer came while it was still on its way");
+    let mut answers = 0;
+    let done = loop {
+        let answer = desk.ok("get_job", json!({ "job_id": job, "wait_s": 0.02 })).await;
+        if answer["status"] != "running" {
+            break answer;
+        }
+        answers += 1;
+    };
+    assert!(answers > 2, "each call is answered in its time: {answers}");
+    assert_eq!((&done["status"], &done["moved"], &done["exposure_ms"]), (&json!("ok"), &json!("yes"), &json!(900)));
+    assert!(std::path::Path::new(done["img_path"].as_str().unwrap()).is_file(), "at the top level: {done}");
+    let lab = desk.lab.lock();
+    let jogs = lab.lines_since(since).iter().filter(|l| l.starts_with("$J=")).count();
+    assert_eq!(jogs, 1, "the stage was sent there once, however often it was asked");
+    assert!((lab.truly("x") - 20.0).abs() < 0.4 && (lab.truly("y") - 20.0).abs() < 0.4);
+}

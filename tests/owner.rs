@@ -554,3 +554,80 @@ fn a_persons_stop_that_cannot_be_put_on_record_says_so() {
     let stopped = shell(folder.path(), &["stop"]);
     assert!(words(&stopped).contains("NOT ON RECORD"), "{}", words(&stopped));
 }
+
+/// The lines that the stage's controller was sent since it had received so many bytes, without real-time bytes.
+fn lines_since(bench: &hw_sim::serve::Running, received: usize) -> Vec<String> {
+    let bytes: Vec<u8> = bench.with_bench(|b| b.received("scope")[received..].iter().map(|(_, byte)| *byte).collect());
+    let text: Vec<u8> = bytes.into_iter().filter(|b| !support::scripted::is_real_time(*b)).collect();
+    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// Nothing that was sent since then moves anything: what a controller is asked when it is identified is no motion.
+fn assert_nothing_ordered(bench: &hw_sim::serve::Running, received: usize) {
+    let sent = lines_since(bench, received);
+    assert!(sent.iter().all(|l| ["$I", "$$", "$G", "$N", ""].contains(&l.as_str())), "{sent:?}");
+}
+
+/// What every way to motion answers while a person's stop stands.
+fn refuses_all(server: &mut Server) {
+    for (tool, arguments) in [
+        ("move_to", json!({"stage": "scope", "targets": {"x": 50.0}, "unit": "mm"})),
+        ("home", json!({"stage": "scope"})),
+        ("go_back", json!({"stage": "scope"})),
+        ("clear_fault", json!({"device": "scope"})),
+    ] {
+        let refused = server.call(tool, arguments);
+        assert_eq!((&refused["isError"], &facts(&refused)["moved"]), (&json!(true), &json!("no")), "{tool}: {refused}");
+        let said = refused["content"][0]["text"].as_str().expect("text");
+        assert!(said.contains("by a person") || said.contains("has not moved yet"), "{tool}: {said}");
+    }
+}
+
+#[test]
+fn hole_04_a_persons_stop_outlives_kill_9_and_a_restart() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = bench(folder.path());
+    let mut server = serve(folder.path());
+    home(&mut server);
+    begin_move(&bench, &mut server);
+    assert!(shell(folder.path(), &["stop"]).status.success());
+    assert_stands(&bench);
+    let (received, stood) = (bench.with_bench(|b| b.received("scope").len()), x(&bench));
+    for _ in 0..2 {
+        signal(Signal::KILL, &server.child);
+        server.child.wait().expect("dead");
+        server = serve(folder.path());
+        let state = |s: &mut Server| facts(&s.call("get_state", json!({})))["stages"][0].clone();
+        until("the stage is read", || state(&mut server)["activity"] == "idle");
+        assert_eq!(state(&mut server)["stopped_by"], "person");
+        refuses_all(&mut server);
+    }
+    assert_nothing_ordered(&bench, received);
+    assert_eq!(x(&bench), stood);
+    // The person who gave it takes it back, and all is as before.
+    assert!(shell(folder.path(), &["resume"]).status.success());
+    home(&mut server);
+}
+
+#[test]
+fn hole_05_a_stop_covers_every_process_on_the_rig_also_one_that_starts_later() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = bench(folder.path());
+    let (mut owner, mut second) = two(folder.path());
+    home(&mut owner);
+    begin_move(&bench, &mut owner);
+    assert!(shell(folder.path(), &["stop"]).status.success());
+    assert_stands(&bench);
+    assert_eq!(facts(&answer_of(&owner, owner.calls))["code"], "stopped");
+    let (received, stood) = (bench.with_bench(|b| b.received("scope").len()), x(&bench));
+    refuses_all(&mut second);
+    let mut third = Server::start(steadyhand(folder.path()).args(["--data-dir", "its-own"]), folder.path());
+    assert_eq!(facts(&third.call("whoami", json!({})))["role"], "relay", "one owner for one port");
+    refuses_all(&mut third);
+    refuses_all(&mut owner);
+    assert_nothing_ordered(&bench, received);
+    assert_eq!(x(&bench), stood);
+    assert!(shell(folder.path(), &["resume"]).status.success());
+    let moved = third.call("move_to", json!({"stage": "scope", "targets": {"x": stood + 2.0}, "unit": "mm"}));
+    assert_eq!(facts(&moved)["moved"], "yes", "released for all: {moved}");
+}

@@ -102,3 +102,46 @@ async fn a_stage_that_cannot_home_leads_to_the_person_who_declares_where_it_stan
     let moved = desk.ok("move_to", json!({ "targets": { "x": 41 }, "unit": "mm" })).await;
     assert_eq!(moved["axes"]["x"]["target"], 41);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hole_03_no_tool_in_any_order_releases_a_persons_stop_or_moves_past_it() {
+    let desk = Desk::new(homed()).await;
+    desk.ok("move_to", json!({ "targets": { "x": 40, "y": 20 }, "unit": "mm" })).await;
+    let begun = desk.ok("move_to", json!({ "targets": { "x": 70 }, "unit": "mm", "wait_s": 0.001 })).await;
+    assert_eq!(begun["status"], "running");
+    wait_until("it moves", || desk.lab.lock().bench.speed_mm_per_s("scope", "x") > 5.0).await;
+    desk.handle.stop(None, StopBy::Person);
+    desk.handle.standstill(None, Duration::from_secs(5)).await;
+    let (since, stood, epoch) = {
+        let lab = desk.lab.lock();
+        (lab.now(), lab.truly("x"), lab.scope().epoch.0)
+    };
+    assert!(stood < 69.0, "on its way: {stood}");
+    let known = |tool: &str| match tool {
+        "move_to" => json!({ "targets": { "x": 45 }, "unit": "mm" }),
+        "move_by" => json!({ "stage": "scope", "offsets": { "x": 1 }, "unit": "mm", "from_epoch": epoch }),
+        "check_move" => json!({ "targets": { "x": 45 }, "unit": "mm" }),
+        "clear_fault" => json!({ "device": "scope" }),
+        "acquire_image" => json!({ "x_center": 45000, "y_center": 25000, "size_x": 50, "size_y": 40 }),
+        "acquire_line_scan" => json!({ "scan_center_x": 45000, "scan_center_y": 25000, "length": 50, "scan_step": 10 }),
+        "set_parameters" => json!({ "parameters": [3000] }),
+        "save_position" => json!({ "name": "here" }),
+        "set_output" => json!({ "output": "shutter", "position": "open" }),
+        "get_job" | "cancel_job" => json!({ "job_id": begun["job_id"] }),
+        _ => json!({}),
+    };
+    let listed = desk.face.listed();
+    assert!(["move_to", "home", "clear_fault", "go_back"].iter().all(|t| listed.contains(t)), "{listed:?}");
+    for round in 0..2 {
+        for tool in &listed {
+            // What it says is tested elsewhere; here counts what it does.
+            desk.call(tool, known(tool)).await;
+            let lab = desk.lab.lock();
+            assert_eq!(lab.scope().stopped_by, Some(StopBy::Person), "{tool} in round {round}");
+        }
+    }
+    let lab = desk.lab.lock();
+    let heard = lab.lines_since(since);
+    assert!(heard.is_empty(), "not one line went to the controller: {heard:?}");
+    assert_eq!(lab.truly("x"), stood);
+}

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use hw_sim::{Bench, Fault, ZABER_TOML};
 use steadyhand::actor::Ticket;
-use steadyhand::model::{Activity, Code, Home, Move, Moved, Name, Report, RigError, StageStatus, StopBy, Trust};
+use steadyhand::model::{
+    Activity, AxisId, Code, Home, Move, Moved, Name, Report, RigError, StageStatus, StopBy, Trust,
+};
 use steadyhand::plans::Sequence;
+use steadyhand::units::Position;
 use support::{Lab, aim};
 
 fn lab() -> Lab {
@@ -127,4 +130,47 @@ fn one_stage_stops_and_the_other_goes_on() {
     assert!(lab.bench.speed_mm_per_s("chain", "focus").abs() > 0.5);
     lab.answer(b).unwrap();
     assert!((truly(&lab, "focus") - 18.0).abs() < 0.002);
+}
+
+#[test]
+fn while_one_stage_has_not_ended_its_move_another_keeps_away_from_where_that_leads() {
+    // The focus may not go above 20 mm; above 19.8 mm the sample may not pass by it.
+    let rig = format!(
+        "{}\n[[keep_out]]\nname = \"ceiling\"\nboxes = [{{ \"focus.z\" = [20_000.0, 25_000.0] }}]\n\
+         [[keep_out]]\nname = \"beside\"\nboxes = [{{ \"sample.x\" = [20.0, 30.0], \"focus.z\" = [19_800.0, 25_000.0] }}]\n",
+        include_str!("../rigs/zaber-chain.toml")
+    );
+    let mut lab = Lab::new(&rig, Bench::from_toml(ZABER_TOML).expect("the bench"));
+    lab.online();
+    // Each might be in the other's way, until a person has said that one is not.
+    assert_eq!(home(&mut lab, "focus").unwrap_err().code, Code::KeepOut);
+    assert_eq!(home(&mut lab, "sample").unwrap_err().code, Code::KeepOut);
+    let (id, at) = (AxisId::new("focus", "z"), Position::base(truly(&lab, "focus")).unwrap());
+    let ticket = lab.handle.reference(&lab.person(), &id, at).unwrap();
+    lab.answer(ticket).unwrap();
+    home(&mut lab, "sample").expect("homing");
+    home(&mut lab, "focus").expect("homing");
+    go(&mut lab, "sample", &[("x", 10.0)]).unwrap();
+    go(&mut lab, "focus", &[("z", 17.0)]).unwrap();
+    let across = Move { stage: Name::new("sample"), aim: aim(&[("x", 40.0)]) };
+    let judged = |l: &Lab| l.handle.rules().judge_move(&across, &l.state(), l.handle.now()).unwrap().refusals;
+    assert_eq!(judged(&lab), []);
+    // It goes as far as it may, slowly at the end: a move of two parts, between which it rests.
+    let mut ticket = begin(&mut lab, "focus", &[("z", 19.95)]);
+    lab.until("it moves", Duration::from_secs(5), |l| stage(l, "focus").activity == Activity::Moving);
+    let (mut parts, mut was) = (1, Activity::Moving);
+    lab.until("it has ended", Duration::from_secs(60), |l| {
+        let now = stage(l, "focus").activity;
+        parts += u32::from(was == Activity::Idle && now == Activity::Moving);
+        was = now;
+        let over = support::answer_of(&mut ticket).is_some();
+        let refusals = judged(l);
+        assert!(over || refusals.iter().any(|r| r.rule == "beside"), "{now:?}: {refusals:?}");
+        over
+    });
+    assert_eq!(parts, 2);
+    assert_eq!(go(&mut lab, "sample", &[("x", 40.0)]).unwrap_err().code, Code::KeepOut, "and there it stands");
+    go(&mut lab, "focus", &[("z", 17.0)]).unwrap();
+    go(&mut lab, "sample", &[("x", 40.0)]).unwrap();
+    assert!((truly(&lab, "tilt") - 40.0).abs() < 0.01);
 }

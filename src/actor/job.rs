@@ -17,8 +17,8 @@ use super::stage::StageUnit;
 use crate::config::Rig;
 use crate::interlocks::{Leg, Panel, Permit};
 use crate::model::{
-    Activity, Approval, AxisReading, Caller, Code, Event, Frame, Home, JobId, Move, Moved, Name, Origin, OutputValue,
-    Report, RigError, SetOutput, Shot, Snapshot, Time,
+    Activity, Approval, AxisId, AxisReading, Caller, Code, Drift, Event, Frame, Home, JobId, Move, Moved, Name, Origin,
+    OutputValue, Report, RigError, SetOutput, Shot, Snapshot, Time,
 };
 use crate::plans::{Next, Plan, Step};
 use crate::store::Written;
@@ -145,6 +145,7 @@ pub(super) struct Job {
     permit: Option<Permit>,
     intent: Option<(Time, Entry)>,
     pub(super) moved: Moved,
+    drifts: Vec<(AxisId, Option<Drift>)>,
     frames: Vec<Arc<Frame>>,
     /// The light that was opened, and what it is put back to.
     lit: Option<(usize, OutputValue)>,
@@ -186,6 +187,7 @@ impl Job {
             permit: None,
             intent: Some((now, intent)),
             moved: Moved::No,
+            drifts: Vec::new(),
             frames: Vec::new(),
             lit: None,
             waits_for: None,
@@ -254,6 +256,9 @@ impl Job {
                 Err(e) => {
                     let moved = merge(self.moved, e.moved);
                     self.put_light_back(bench);
+                    // What was still to come of a move doesn't come.
+                    let mine = bench.stages.iter_mut().filter(|s| self.uses.contains(&s.status.stage));
+                    mine.for_each(|s| s.goes_on_to(std::iter::empty()));
                     return Some(Err(e.moved(moved)));
                 }
             }
@@ -268,6 +273,7 @@ impl Job {
             stages: bench.stages.iter().map(|s| &s.status).filter(|s| mine(&s.stage)).cloned().collect(),
             outputs: bench.outputs.iter().map(|o| &o.status).filter(|o| mine(&o.output)).cloned().collect(),
             began: self.began.clone(),
+            drifts: std::mem::take(&mut self.drifts),
             frames: std::mem::take(&mut self.frames),
             took: bench.now.since(self.started),
         }
@@ -288,7 +294,10 @@ impl Job {
             Stand::Leg { stage, rest } => self.leg(stage, rest, bench),
             Stand::Home { stage } => match bench.stages[stage].take_outcome() {
                 None => self.wait(Stand::Home { stage }),
-                Some(outcome) => self.outcome(outcome),
+                Some(outcome) => {
+                    self.drifts.extend(bench.stages[stage].take_drifts());
+                    self.outcome(outcome)
+                }
             },
             Stand::Settle { until } if bench.now < until => self.wait(Stand::Settle { until }),
             Stand::Settle { .. } => Ok(Flow::Again),
@@ -525,6 +534,7 @@ impl Job {
             return self.next_leg(stage, rest, bench);
         }
         bench.stages[stage].go(cleared, bench.now)?;
+        bench.stages[stage].goes_on_to(std::iter::once(&leg).chain(&rest));
         self.cleared += 1;
         self.wait(Stand::Leg { stage, rest })
     }
@@ -538,6 +548,7 @@ impl Job {
     }
 
     fn next_leg(&mut self, stage: usize, mut rest: VecDeque<Leg>, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
+        bench.stages[stage].goes_on_to(rest.iter());
         let Some(leg) = rest.pop_front() else { return Ok(Flow::Again) };
         bench.stages[stage].poll(bench.now);
         self.wait(Stand::Fresh { since: bench.now, then: Then::Leg { stage, leg, rest } })

@@ -159,6 +159,11 @@ const PARTS: &[Part] = &[
             must("origin", "position", "The rig position at the controller's zero."),
             must("travel", "[low, high]", "Where it may be. Outside is refused, never clamped."),
             must("max_speed_per_s", "speed", "How fast it may go."),
+            may(
+                "acceleration_per_s2",
+                "acceleration",
+                "How fast it slows down when it is stopped, in its unit per s². Near keep-outs a way is slowed by what a stop takes. A controller that tells its own acceleration counts too, and the smaller holds; where neither is known, a stop from `max_speed_per_s` is taken to last 0.2 s.",
+            ),
             must("tolerance", "distance", "How near to its target it must come to rest, or the move has failed."),
             must(
                 "trust",
@@ -279,7 +284,11 @@ const PARTS: &[Part] = &[
                 "list of tables",
                 "`[{ \"sample.x\" = [60.0, 75.0], \"sample.z\" = [1500.0, 4000.0] }]`: the union of boxes; an axis that a box doesn't name is not bounded by it.",
             ),
-            may("margin_um", "distance", "Kept from it along each axis; 0 without it."),
+            may(
+                "margin_um",
+                "distance",
+                "Kept from it along each axis; 0 without it. A way that ends near the box is done more slowly at its end, down to a tenth of the speed, so that a controller that runs on can be stopped before it.",
+            ),
             may("why", "text", "The owner's words, repeated in refusals."),
         ],
     },

@@ -187,6 +187,8 @@ pub struct Axis {
     pub travel: Span,
     /// How fast it may go.
     pub max_speed: Speed,
+    /// How fast it slows down when it is stopped, in base units per s², where the owner says so.
+    pub acceleration: Option<f64>,
     /// How near to its target it must come to rest.
     pub tolerance: Distance,
     /// The least trust that an absolute move needs.

@@ -238,6 +238,10 @@ fn axis(
     let max_speed = s
         .need(sink, "max_speed_per_s", "write how fast it may go, in its unit per second; there is no default")
         .and_then(|f| positive(sink, &f, unit, None));
+    let acceleration = match s.get("acceleration_per_s2") {
+        Some(f) => positive(sink, &f, unit, None).map(Some),
+        None => Some(None),
+    };
     let tolerance = s
         .need(sink, "tolerance", "write how near to a target it must come to rest, in its unit; there is no default")
         .and_then(|f| positive(sink, &f, unit, length));
@@ -286,6 +290,7 @@ fn axis(
             origin: Distance::base(origin?).ok()?,
             travel: travel?,
             max_speed: Speed::base(max_speed?).ok()?,
+            acceleration: acceleration?,
             tolerance: Distance::base(tolerance?).ok()?,
             trust: trust?,
             toward_sample: toward_sample.flatten(),

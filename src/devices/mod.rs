@@ -325,6 +325,8 @@ pub struct StageFacts {
     pub range: Vec<Option<[f64; 2]>>,
     /// The count (base unit) of each axis right after homing.
     pub home: Vec<Option<f64>>,
+    /// How fast each axis speeds up and slows down, in base units per s².
+    pub acceleration: Vec<Option<f64>>,
     /// Whether the controller's homing cycle is switched on.
     pub homes: Option<bool>,
     /// Whether its motors stay powered while it rests.
@@ -344,6 +346,7 @@ impl StageFacts {
             travel: self.travel.get(i).copied().flatten(),
             range: self.range.get(i).copied().flatten(),
             home: self.home.get(i).copied().flatten(),
+            acceleration: self.acceleration.get(i).copied().flatten(),
         };
         Told {
             axes: (0..axes).map(axis).collect(),

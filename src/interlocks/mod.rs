@@ -4,19 +4,27 @@
 mod asks;
 mod budget;
 mod conditions;
+mod detour;
+mod homing;
 mod judge;
 mod keep_out;
 mod outputs;
 mod panel;
 mod path;
 mod permit;
+mod ready;
+mod room;
+mod stopping;
 #[cfg(test)]
 mod tests;
+mod travel;
 
 pub use crate::model::Ask;
 pub use asks::Order;
 pub use conditions::Standing;
-pub use judge::{Rules, Verdict, no_homing};
+pub use homing::no_homing;
+pub use judge::{Rules, Verdict};
 pub use panel::{Cleared, Panel};
 pub use path::{Drive, DriveAxis, HomeDrive, Leg, StageTraits};
 pub use permit::{Held, Permit};
+pub use stopping::deceleration;

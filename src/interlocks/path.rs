@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::stopping;
 use crate::config::{Axis, Rig, Stage};
-use crate::model::{AxisId, Name, StageStatus};
+use crate::model::{Activity, AxisId, Name, StageStatus, Trust};
 use crate::units::{Distance, Position, Span, Speed};
 
 /// What the interlocks need to know of a stage's driver.
@@ -99,16 +100,32 @@ pub(super) fn legs(stage: &Stage, from: &StageStatus, targets: &[(Name, Position
     if beyond == targets { vec![last] } else { vec![Leg { targets: beyond }, last] }
 }
 
-/// Where an axis is or may be while `moving` moves: its position when that is believed, its way when it moves,
-/// its whole travel when it is homing or not believed.
+/// Where an axis is or may be while another stage moves: its position when that is believed; while its own stage moves,
+/// all of its way that is still to come, with what a stop takes; its whole travel when it is homing, not believed, not
+/// there, or moved by somebody else.
 pub(super) fn whereabouts(axis: &Axis, status: Option<&StageStatus>) -> Span {
+    whereabouts_if(axis, status, axis.trust)
+}
+
+/// The same, when a position with at least so much trust is believed.
+pub(super) fn whereabouts_if(axis: &Axis, status: Option<&StageStatus>, least: Trust) -> Span {
     let whole = axis.travel;
     let Some(stage) = status else { return whole };
-    let Some(now) = stage.axis(axis.id.axis.as_str()) else { return whole };
+    let Some(index) = stage.axes.iter().position(|a| a.axis == axis.id.axis) else { return whole };
+    let now = &stage.axes[index];
+    let moves = stage.activity.is_motion();
+    // Nobody here knows where a hand or another program leads it.
+    let ordered = stage.axes.iter().any(|a| a.target.is_some());
     match now.position {
-        Some(p) if now.trust >= axis.trust && stage.activity != crate::model::Activity::Homing => {
-            let end = now.target.filter(|_| stage.activity.is_motion()).unwrap_or(p);
-            Span::between(p, end)
+        Some(p)
+            if now.trust >= least
+                && !matches!(stage.activity, Activity::Homing | Activity::Offline)
+                && (ordered || !moves) =>
+        {
+            let target = now.target.filter(|_| moves).unwrap_or(p);
+            let way = Span::between(p, target).hull(now.ahead.unwrap_or(Span::between(p, p)));
+            let beyond = |end: Position| end + stopping::of_other(axis, index, stage, (end - p).in_base());
+            Span { low: beyond(way.low), high: beyond(way.high) }
         }
         // Not believed: anywhere it can be, and where it claims to be as well.
         Some(p) => Span { low: whole.low.min(p), high: whole.high.max(p) },

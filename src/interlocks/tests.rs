@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::units::{Distance, Position, Unit};
 
+mod geometry;
 mod permits;
 
 const NOW: Time = Time(Duration::from_secs(100));
@@ -78,8 +79,12 @@ boxes = [{ "a.x" = [80.0, 100.0], "b.z" = [0.0, 1000.0] }]
 "#;
 
 fn rules(coordinated: bool) -> Rules {
+    rules_of(RIG, coordinated)
+}
+
+fn rules_of(text: &str, coordinated: bool) -> Rules {
     const KNOWN: KnownDrivers = KnownDrivers(&[KnownDriver::alone("grbl", Kind::Stage)]);
-    let rig = config::parse(RIG, Path::new("two.toml"), &KNOWN).unwrap_or_else(|p| panic!("{p}"));
+    let rig = config::parse(text, Path::new("two.toml"), &KNOWN).unwrap_or_else(|p| panic!("{p}"));
     let traits = StageTraits { coordinated, homes_single_axes: false };
     Rules::new(Arc::new(rig), vec![traits, traits])
 }
@@ -95,6 +100,7 @@ fn stage(name: &str, axes: &[(&str, f64)]) -> StageStatus {
         trust: Trust::Referenced,
         source: Source::Counter,
         target: None,
+        ahead: None,
         speed: None,
         at_limit: false,
     };
@@ -157,6 +163,7 @@ fn a_keep_out_names_the_last_free_place_on_the_way() {
     let near = verdict.nearest.unwrap()[0].1.in_base();
     // Short of the face by the tolerance, since an arrival may be off by that.
     assert!(near <= 39.99 && near > 39.98, "{near}");
+    assert_eq!(codes(&rules(true), &to("a", &[("x", near)]), &state(10.0, 50.0, 3.0)), [], "and it is allowed");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
 use super::words;
-use crate::model::{Code, Epoch, Moved, Refusal, RigError};
+use crate::model::{Code, Epoch, GoTo, Instead, Moved, Refusal, RigError};
 
 /// A tool's good answer.
 #[derive(Debug, Clone)]
@@ -151,6 +151,9 @@ impl ToolError {
         if !self.error.refusals.is_empty() {
             data.insert("refusals".into(), refusals(&self.error.refusals));
         }
+        if let Some(instead) = &self.error.instead {
+            data.insert("instead".into(), instead_json(instead));
+        }
         let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
         result.structured_content = Some(Value::Object(data));
         result
@@ -171,9 +174,37 @@ impl ToolError {
         if !allowed.is_empty() {
             text.push_str(&format!(" Allowed: {}", words::sentence(&allowed.join("; "))));
         }
+        if let Some(sequence) = e.instead.as_deref().and_then(sequence_line) {
+            text.push_str(&format!(" {sequence}"));
+        }
         text.push_str(&format!(" Moved: {}. Next: {next}", e.moved));
         text
     }
+}
+
+/// What would be allowed instead: the arguments of one `move_to` each.
+pub(crate) fn instead_json(instead: &Instead) -> Value {
+    let mut m = Map::new();
+    if let Some(nearest) = &instead.nearest {
+        m.insert("nearest".into(), arguments(nearest));
+    }
+    if !instead.sequence.is_empty() {
+        m.insert("sequence".into(), instead.sequence.iter().map(arguments).collect());
+    }
+    Value::Object(m)
+}
+
+/// The same end in several moves, as a sentence.
+pub(crate) fn sequence_line(instead: &Instead) -> Option<String> {
+    let calls: Vec<String> =
+        instead.sequence.iter().map(|g| format!("move_to {}", words::spaced(&arguments(g)))).collect();
+    (!calls.is_empty()).then(|| format!("An allowed sequence, one call each: {}.", calls.join(", then ")))
+}
+
+fn arguments(to: &GoTo) -> Value {
+    let targets: Map<String, Value> =
+        to.targets.iter().map(|(n, v)| (n.to_string(), words::number(Some(*v)))).collect();
+    json!({ "stage": to.stage.as_str(), "targets": targets, "unit": to.unit.name() })
 }
 
 /// Refusals as results show them.

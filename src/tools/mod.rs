@@ -27,6 +27,7 @@ mod eaa;
 mod elicit;
 mod face;
 mod front;
+mod homed;
 mod images;
 mod jobs;
 mod motion;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Outcome, ToolError, refusals};
+use super::answer::{Answer, Outcome, ToolError, instead_json, refusals, sequence_line};
 use super::args::{Args, cut, missing, new_name, wrong};
 use super::call::Call;
+use super::homed::render_home;
 use super::schema::{
     Object, Schema, choice, command_id, integer_in, list, must_name_stage, per_axis, stage, text, unit, wait_s,
 };
@@ -187,12 +188,20 @@ fn verdict_answer(v: &Verdict, stage: &Stage, asked: Unit) -> Answer {
     let mut text = if v.refusals.is_empty() {
         next = Some(("move_to", format!("move_to {}", call(&v.targets))));
         let slow = if v.slow { " slowly, because it leads back from where the stage should not be" } else { "" };
+        let near = v
+            .near
+            .as_ref()
+            .map_or(String::new(), |n| format!(" more slowly near the keep-out \"{n}\", so that a stop ends outside"));
         let asks = if v.asks.is_empty() {
             String::new()
         } else {
             format!(" A person will be asked first: {}", super::approvals::reasons(&v.asks))
         };
-        format!("Allowed: {} to {goal}{slow}, about {}.{asks} Nothing has moved.", stage.id, words::seconds(v.duration))
+        format!(
+            "Allowed: {} to {goal}{slow}{near}, about {}.{asks} Nothing has moved.",
+            stage.id,
+            words::seconds(v.duration)
+        )
     } else {
         let why: Vec<String> = v
             .refusals
@@ -210,6 +219,9 @@ fn verdict_answer(v: &Verdict, stage: &Stage, asked: Unit) -> Answer {
         text.push_str(&format!(" The nearest allowed on this way: {}.", spoken(nearest)));
     } else if let Some(allowed) = v.refusals.iter().find_map(|r| r.allowed.as_deref()) {
         text.push_str(&format!(" Allowed would be {allowed}."));
+    }
+    if let Some(sequence) = v.instead.as_deref().and_then(sequence_line) {
+        text.push_str(&format!(" {sequence}"));
     }
     let swept: Map<String, Value> = v
         .swept
@@ -235,6 +247,9 @@ fn verdict_answer(v: &Verdict, stage: &Stage, asked: Unit) -> Answer {
     }
     if let Some(nearest) = &v.nearest {
         answer = answer.with("nearest", as_json(nearest));
+    }
+    if let Some(instead) = &v.instead {
+        answer = answer.with("instead", instead_json(instead));
     }
     if let Some((tool, say)) = next {
         answer = answer.next(tool, say);
@@ -515,27 +530,4 @@ fn way_words(began: &AxisReading, end: Option<Position>, target: Option<Position
         _ => String::new(),
     };
     format!("{} from {} to {to}{aim}", began.id.axis, say(began.position))
-}
-
-fn render_home(rig: &Arc<Rig>, stage: &Stage) -> Render {
-    let (rig, name) = (rig.clone(), stage.id.clone());
-    render(move |report| {
-        let status = report.stages.iter().find(|s| s.stage == name);
-        let (Some(stage), Some(status)) = (rig.stage(name.as_str()), status) else {
-            return Ok(Answer::ok(format!("{name} is homed.")).moved(report.moved).epoch(None));
-        };
-        let text = format!(
-            "{name} is homed in {} and stands at {} (trust: {}). state_epoch is {} now.",
-            words::seconds(report.took),
-            words::positions(status, stage),
-            status.axes.iter().map(|a| a.trust).min().unwrap_or(Trust::Unknown),
-            status.epoch.0
-        );
-        Ok(Answer::ok(text)
-            .with("stage", name.as_str())
-            .with("positions", words::axes_json(status, stage))
-            .with("took_s", number(Some(report.took.as_secs_f64())))
-            .moved(report.moved)
-            .epoch(Some(status.epoch)))
-    })
 }

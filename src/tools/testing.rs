@@ -27,6 +27,7 @@ pub(crate) fn state() -> Snapshot {
         trust: Trust::Referenced,
         source: Source::Counter,
         target: None,
+        ahead: None,
         speed: None,
         at_limit: false,
     };

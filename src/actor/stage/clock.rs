@@ -11,9 +11,9 @@ impl StageUnit {
                 let seen = watch.tick(now);
                 self.seen(seen, now);
             }
-            Doing::Homing { until, since, .. } => {
-                if now > *until + POLL_IDLE {
-                    let what = format!("Homing was not over after {:.0} s.", now.since(*since).as_secs_f64());
+            Doing::Homing(search) => {
+                if now > search.until + POLL_IDLE {
+                    let what = format!("Homing was not over after {:.0} s.", now.since(search.since).as_secs_f64());
                     self.note("fault", what.clone());
                     let cause = self.error(Code::HomingFailed, &what, Moved::Yes);
                     self.abandon(cause, now);

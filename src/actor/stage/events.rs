@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::motion::{Seen, StillWatch};
-use super::{Doing, StageUnit};
+use super::{Doing, Search, StageUnit};
 use crate::devices::{MotionState, Reading, StageEvent, StageFacts};
 use crate::model::{Activity, Code, Moved, Remedy, Time, Trust};
 
@@ -35,20 +35,20 @@ impl StageUnit {
                 self.note("refused", what.clone());
                 match &self.doing {
                     Doing::Moving(_) => self.end(Err(self.error(code, &what, Moved::No))),
-                    Doing::Homing { .. } => self.end(Err(self.error(code, &what, Moved::No))),
+                    Doing::Homing(_) => self.end(Err(self.error(code, &what, Moved::No))),
                     Doing::Stopping(_) | Doing::Nothing => {}
                 }
             }
             StageEvent::Unanswered { what } => {
-                let homing = matches!(self.doing, Doing::Homing { .. });
+                let homing = matches!(self.doing, Doing::Homing(_));
                 let code = if homing { Code::HomingFailed } else { Code::NotResponding };
                 let cause = self.error(code, &what, Moved::Unknown);
                 self.note("fault", what);
                 self.abandon(cause, now);
             }
             StageEvent::Homed => {
-                if let Doing::Homing { homed, .. } = &mut self.doing {
-                    *homed = Some(StillWatch::new(now));
+                if let Doing::Homing(search) = &mut self.doing {
+                    search.homed = Some(StillWatch::new(now));
                     self.poll(now);
                 }
             }
@@ -162,7 +162,7 @@ impl StageUnit {
         self.status.read_at = None;
         self.last = None;
         self.recovering = None;
-        let moving = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. } | Doing::Stopping(_));
+        let moving = matches!(self.doing, Doing::Moving(_) | Doing::Homing(_) | Doing::Stopping(_));
         self.doubtful |= moving;
         self.unseen_end |= moving || self.status.activity.is_motion();
         let unsent = matches!(&self.doing, Doing::Stopping(stopping) if !stopping.handed);
@@ -223,11 +223,14 @@ impl StageUnit {
                 self.doing = Doing::Moving(watch);
                 self.seen(seen, now);
             }
-            Doing::Homing { since, until, axes, began, mut homed } => {
-                let still = homed.as_mut().is_some_and(|w| w.read(&reading)) && reading.motion == MotionState::Idle;
-                self.doing = Doing::Homing { since, until, axes: axes.clone(), began, homed };
-                if still && axes.iter().all(|i| self.status.axes[*i].position.is_some()) {
-                    self.referenced(axes);
+            Doing::Homing(mut search) => {
+                search.record.add(&reading);
+                let still =
+                    search.homed.as_mut().is_some_and(|w| w.read(&reading)) && reading.motion == MotionState::Idle;
+                if still && search.axes.iter().all(|i| self.status.axes[*i].position.is_some()) {
+                    self.referenced(&search);
+                } else {
+                    self.doing = Doing::Homing(search);
                 }
             }
             Doing::Stopping(mut stopping) => {
@@ -272,10 +275,17 @@ impl StageUnit {
         }
     }
 
-    pub(super) fn referenced(&mut self, axes: Vec<usize>) {
-        for i in axes {
-            self.status.axes[i].trust = Trust::Referenced;
+    fn referenced(&mut self, search: &Search) {
+        for i in &search.axes {
+            self.status.axes[*i].trust = Trust::Referenced;
         }
+        let drift = |i: &usize| {
+            let axis = &self.config.axes[*i];
+            let told = self.facts.acceleration.get(*i).copied().flatten();
+            let slows = crate::interlocks::deceleration(axis, told);
+            (axis.id.clone(), search.record.drift(*i, slows, self.resolution(*i)))
+        };
+        self.drifts = search.trusted.iter().map(drift).collect();
         self.note("reference", "It found its reference.".into());
         self.end(Ok(Moved::Yes));
     }

@@ -2,6 +2,7 @@
 //! the motion in progress.
 
 mod clock;
+mod drift;
 mod events;
 mod hand;
 mod memory;
@@ -15,13 +16,13 @@ use super::watchdog::{self, Bark};
 use crate::config;
 use crate::devices::link::Lifeline;
 use crate::devices::{MotionState, Reading, Stage, StageEvent, StageFacts};
-use crate::interlocks::{Cleared, Drive, HomeDrive};
+use crate::interlocks::{Cleared, Drive, HomeDrive, Leg};
 use crate::model::{
-    Activity, AxisReading, AxisStatus, Code, Epoch, Fault, Moved, Name, Remedy, RigError, Source, StageStatus, StopBy,
-    Time, Trust,
+    Activity, AxisId, AxisReading, AxisStatus, Code, Drift, Epoch, Fault, Moved, Name, Remedy, RigError, Source,
+    StageStatus, StopBy, Time, Trust,
 };
 use crate::store::Standstill;
-use crate::units::{Distance, Position};
+use crate::units::{Distance, Position, Span};
 
 /// How often a resting stage is read.
 const POLL_IDLE: Duration = Duration::from_millis(400);
@@ -42,8 +43,20 @@ const JUMP: f64 = 2.0;
 enum Doing {
     Nothing,
     Moving(Box<MotionWatch>),
-    Homing { since: Time, until: Time, axes: Vec<usize>, began: Vec<Option<Position>>, homed: Option<StillWatch> },
+    Homing(Box<Search>),
     Stopping(Stopping),
+}
+
+/// A homing in progress.
+struct Search {
+    since: Time,
+    until: Time,
+    axes: Vec<usize>,
+    began: Vec<Option<Position>>,
+    homed: Option<StillWatch>,
+    /// Those of the axes that were trusted when it began, and all that was read since.
+    trusted: Vec<usize>,
+    record: drift::Record,
 }
 
 struct Stopping {
@@ -76,6 +89,8 @@ pub(super) struct StageUnit {
     config: config::Stage,
     facts: StageFacts,
     doing: Doing,
+    /// What the last homing that ended well found of its axes' drift, until the job takes it.
+    drifts: Vec<(AxisId, Option<Drift>)>,
     /// How the last motion ended, until the job takes it.
     outcome: Option<Result<Moved, RigError>>,
     pub(super) status: StageStatus,
@@ -127,6 +142,7 @@ impl StageUnit {
                 trust: Trust::Unknown,
                 source,
                 target: None,
+                ahead: None,
                 speed: None,
                 at_limit: false,
             })
@@ -149,6 +165,7 @@ impl StageUnit {
             config: config.clone(),
             facts: StageFacts::default(),
             doing: Doing::Nothing,
+            drifts: Vec::new(),
             outcome: None,
             status,
             last: None,
@@ -233,7 +250,7 @@ impl StageUnit {
         match &self.doing {
             Doing::Nothing => POLL_IDLE,
             Doing::Moving(watch) => watch.poll_every(now),
-            Doing::Homing { .. } | Doing::Stopping(_) => POLL_BUSY,
+            Doing::Homing(_) | Doing::Stopping(_) => POLL_BUSY,
         }
     }
 
@@ -293,6 +310,9 @@ impl StageUnit {
         // Until the reference is found nothing is known of where the axes are.
         self.record = None;
         let axes = if home.axes.is_empty() { (0..self.status.axes.len()).collect() } else { home.axes };
+        let trusted = axes.iter().copied().filter(|i| self.status.axes[*i].trust != Trust::Unknown).collect();
+        let mut record = drift::Record::default();
+        self.last.iter().for_each(|reading| record.add(reading));
         for i in &axes {
             self.status.axes[*i].trust = Trust::Unknown;
             self.status.axes[*i].speed = Some(self.config.axes[*i].max_speed);
@@ -300,9 +320,12 @@ impl StageUnit {
             self.set_shift(*i, Distance::default());
         }
         let began = self.status.axes.iter().map(|a| a.position).collect();
-        self.doing = Doing::Homing { since: now, until: now + home.timeout, axes, began, homed: None };
+        let until = now + home.timeout;
+        let search = Search { since: now, until, axes, began, homed: None, trusted, record };
+        self.doing = Doing::Homing(Box::new(search));
         self.set_activity(Activity::Homing);
         self.bump();
+        self.next_poll = now + Duration::from_millis(20);
         Ok(())
     }
 
@@ -324,6 +347,14 @@ impl StageUnit {
         self.barked = Some(bark);
     }
 
+    /// Publishes the way that the parts of a move which are not over may take each axis; nothing when the move is.
+    pub(super) fn goes_on_to<'l>(&mut self, legs: impl Iterator<Item = &'l Leg> + Clone) {
+        for axis in &mut self.status.axes {
+            let ends = legs.clone().flat_map(|l| &l.targets).filter(|(name, _)| *name == axis.axis).map(|(_, to)| *to);
+            axis.ahead = ends.map(|p| Span::between(p, p)).reduce(Span::hull);
+        }
+    }
+
     /// Remembers where a motion begins, for `go_back`.
     pub(super) fn remember_start(&mut self, places: Vec<(Name, Position)>) {
         self.status.came_from = Some(places);
@@ -342,7 +373,7 @@ impl StageUnit {
 
     /// Stops the motion in progress, if there is one, without latching.
     pub(super) fn abandon(&mut self, cause: RigError, now: Time) {
-        if matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. }) {
+        if matches!(self.doing, Doing::Moving(_) | Doing::Homing(_)) {
             self.halt_motion(Some(cause), now);
         }
     }
@@ -350,19 +381,19 @@ impl StageUnit {
     fn halt_motion(&mut self, cause: Option<RigError>, now: Time) {
         let mut handed = false;
         self.guarded(|d, _| handed = d.stop(now));
-        let had_motion = matches!(self.doing, Doing::Moving(_) | Doing::Homing { .. });
+        let had_motion = matches!(self.doing, Doing::Moving(_) | Doing::Homing(_));
         let unopened = self.status.activity == Activity::Connecting && !self.status.link.open;
         if self.status.activity == Activity::Offline || unopened || self.driver.is_dead() {
             // Nothing can be handed over; the driver does it as soon as somebody can hear it.
             return;
         }
-        if matches!(self.doing, Doing::Homing { .. }) {
+        if matches!(self.doing, Doing::Homing(_)) {
             self.distrust("homing was stopped");
         }
         let (cause, began) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Stopping(s) => (s.cause, s.began),
             Doing::Moving(watch) => (cause, Some(watch.began().to_vec())),
-            Doing::Homing { began, .. } => (cause, Some(began)),
+            Doing::Homing(search) => (cause, Some(search.began)),
             Doing::Nothing => (None, None),
         };
         let watch = StillWatch::new(now);
@@ -377,6 +408,11 @@ impl StageUnit {
     /// The end of the motion in progress, once.
     pub(super) fn take_outcome(&mut self) -> Option<Result<Moved, RigError>> {
         self.outcome.take()
+    }
+
+    /// What the last homing found, once.
+    pub(super) fn take_drifts(&mut self) -> Vec<(AxisId, Option<Drift>)> {
+        std::mem::take(&mut self.drifts)
     }
 
     /// Whether it has been read at rest since.
@@ -470,7 +506,7 @@ impl StageUnit {
                 let moved = if w.has_moved() { Moved::Yes } else { Moved::Unknown };
                 self.end(Err(self.error(code, what, moved)));
             }
-            Doing::Homing { .. } => self.end(Err(self.error(code, what, Moved::Yes))),
+            Doing::Homing(_) => self.end(Err(self.error(code, what, Moved::Yes))),
             Doing::Stopping(_) | Doing::Nothing => {}
         }
     }
@@ -602,7 +638,7 @@ impl StageUnit {
 
     /// Whether a reading is further from the last than the axes can have gone.
     fn jumped(&self, reading: &Reading, now: Time) -> bool {
-        if matches!(self.doing, Doing::Homing { .. }) {
+        if matches!(self.doing, Doing::Homing(_)) {
             return false;
         }
         let Some(last) = &self.last else { return false };

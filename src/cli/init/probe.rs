@@ -101,6 +101,7 @@ impl FoundAxis {
                 travel: self.told.travel.and_then(way),
                 range: self.told.range.map(|r| r.map(|end| end * factor)),
                 home: self.told.home.map(|home| home * factor),
+                acceleration: self.told.acceleration.map(|a| a * factor),
             },
             count: self.count * factor,
             ..self.clone()

@@ -318,6 +318,7 @@ impl Grbl {
             }
             let travel = setting(130, *place).and_then(|mm| Distance::base(mm).ok());
             let ends = travel.and_then(|t| self.ends(t, *place));
+            facts.acceleration.push(setting(120, *place));
             facts.max_speed.push(max);
             facts.resolution.push(step);
             facts.travel.push(travel);

@@ -22,6 +22,7 @@ pub(super) enum Question {
     Lowest,
     Highest,
     MaxSpeed,
+    Deceleration,
     Encoder,
     Warnings,
 }
@@ -38,18 +39,23 @@ impl Question {
             Question::Lowest => "get limit.min",
             Question::Highest => "get limit.max",
             Question::MaxSpeed => "get maxspeed",
+            Question::Deceleration => "get motion.decelonly",
             Question::Encoder => "get encoder.pos",
             Question::Warnings => "warnings",
         }
     }
 }
 
+/// Accelerations are told in units of 10000 / 1.6384 microsteps/s².
+const ACCELERATION: f64 = 10_000.0;
+
 const OF_DEVICE: [Question; 4] = [Question::Serial, Question::DeviceId, Question::Version, Question::AxisCount];
-const OF_AXIS: [Question; 6] = [
+const OF_AXIS: [Question; 7] = [
     Question::Resolution,
     Question::Lowest,
     Question::Highest,
     Question::MaxSpeed,
+    Question::Deceleration,
     Question::Encoder,
     Question::Warnings,
 ];
@@ -73,6 +79,7 @@ pub(super) struct Learnt {
     lowest: Option<f64>,
     highest: Option<f64>,
     max_speed: Option<f64>,
+    deceleration: Option<f64>,
     /// Its position is measured.
     pub(super) encoder: bool,
     /// Its replies carry checksums.
@@ -104,7 +111,8 @@ impl Unit {
             }
         }
         let name = self.axes[index].name();
-        if !reply.ok && question != Question::Encoder {
+        // Not every device has these two.
+        if !reply.ok && !matches!(question, Question::Encoder | Question::Deceleration) {
             self.notes.push(format!("{name} refused \"{}\" with {}.", question.text(), refusal(&reply.data)));
         }
         let data = reply.ok.then(|| reply.data.clone());
@@ -131,6 +139,7 @@ impl Unit {
                 Question::Lowest => learnt.lowest = number,
                 Question::Highest => learnt.highest = number,
                 Question::MaxSpeed => learnt.max_speed = number,
+                Question::Deceleration => learnt.deceleration = number,
                 Question::Encoder => learnt.encoder = number.is_some(),
                 Question::Warnings => {}
             }
@@ -201,6 +210,7 @@ impl Unit {
             let speed = axis.learnt.max_speed.map(|v| v / SPEED * axis.size());
             facts.max_speed.push(speed.and_then(|v| Speed::base(v).ok()));
             facts.resolution.push(axis.config.count.or(Distance::base(axis.size()).ok()));
+            facts.acceleration.push(axis.learnt.deceleration.map(|a| a * ACCELERATION / SPEED * axis.size()));
             let range = learnt_range(axis);
             facts.travel.push(range.and_then(|[low, high]| Distance::base(high - low).ok()));
             facts.range.push(range);

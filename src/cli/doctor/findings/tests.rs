@@ -26,6 +26,7 @@ pub(in super::super) fn status(told: Option<Arc<Told>>) -> StageStatus {
             trust: Trust::Unknown,
             source: Source::Counter,
             target: None,
+            ahead: None,
             speed: None,
             at_limit: false,
         }],

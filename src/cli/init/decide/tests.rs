@@ -30,6 +30,7 @@ fn found(homes: Option<bool>) -> Found {
             travel: Distance::base(length).ok(),
             range: (homes == Some(true)).then_some([-length, 0.0]),
             home: (homes == Some(true)).then_some(-1.0),
+            acceleration: None,
         },
         count: 0.0,
     };
@@ -162,6 +163,7 @@ fn chain() -> Found {
             travel: Distance::base(high).ok(),
             range: Some([0.0, high]),
             home: None,
+            acceleration: None,
         },
         count: 0.0,
     };
