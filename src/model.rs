@@ -8,7 +8,7 @@ use std::time::Duration;
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Position, Unit};
+use crate::units::{Distance, Position, Unit};
 
 mod approvals;
 mod outputs;
@@ -648,6 +648,10 @@ pub struct Snapshot {
     pub person_stop: Option<Arc<str>>,
     /// When the moves of the last minute began, where a budget counts them.
     pub recent_moves: Vec<Time>,
+    /// How far axes were sent within the last hour, where a budget counts it.
+    pub travelled: Vec<(AxisId, Distance)>,
+    /// How much light lights have given within the last hour, in percent times seconds, where a budget counts it.
+    pub dose: Vec<(Name, f64)>,
     /// The watches that don't hold, each with what it read.
     pub tripped: Vec<Arc<str>>,
     /// What a person has allowed beforehand, while it lasts.

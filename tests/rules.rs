@@ -302,3 +302,63 @@ fn moves_are_counted_by_the_minute_previews_are_not_and_the_refusal_says_when() 
     lab.run_ms(60_000);
     go(&mut lab, &[("x", 32.0)]).unwrap();
 }
+
+#[test]
+fn an_axis_goes_so_far_an_hour_to_and_fro_together() {
+    let mut lab = lab("[budget]\ntravel_per_hour = { \"scope.x\" = 50.0 }\n");
+    let began = lab.scope().axis("x").unwrap().position.unwrap().in_base();
+    let away = if began < 40.0 { 1.0 } else { -1.0 };
+    go(&mut lab, &[("x", began + 20.0 * away)]).unwrap();
+    go(&mut lab, &[("x", began), ("y", 30.0)]).unwrap();
+    let far = lab.to(&[("x", began + 20.0 * away)]);
+    let verdict = lab.handle.rules().judge_move(&far, &lab.state(), lab.handle.now()).unwrap();
+    let e = go(&mut lab, &[("x", began + 20.0 * away)]).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Budget, Moved::No), "{e}");
+    assert!(e.what.contains("scope.x would go 20 mm, after 40 mm within the last hour; 50 mm are allowed"), "{e}");
+    let nearest = verdict.nearest.unwrap().into_iter().find(|(axis, _)| axis.as_str() == "x").unwrap().1.in_base();
+    assert!(((nearest - began).abs() - 10.0).abs() < 0.001, "{nearest} from {began}");
+    go(&mut lab, &[("x", nearest)]).unwrap();
+    go(&mut lab, &[("y", 20.0)]).unwrap();
+    assert_eq!(go(&mut lab, &[("x", began)]).unwrap_err().code, Code::Budget);
+    lab.run_ms(3_600_000);
+    go(&mut lab, &[("x", began)]).unwrap();
+}
+
+#[test]
+fn a_light_that_has_given_its_dose_is_made_dark_and_stays_dark_until_an_hour_has_passed() {
+    let mut lab = lab("[budget]\nlight_dose = { lamp = 400.0 }\nwhy = \"it bleaches\"\n");
+    set(&mut lab, "lamp", percent(40.0)).unwrap();
+    lab.run_ms(9_000);
+    assert!(lab.state().output("lamp").unwrap().value.as_ref().unwrap().is_lit());
+    lab.run_ms(1_500);
+    assert_eq!(lab.state().output("lamp").unwrap().value, Some(percent(0.0)));
+    let told = events(&lab, "tripped");
+    assert!(told.len() == 1 && told[0].contains("lamp has given 400 %·s within an hour"), "{told:?}");
+    let e = set(&mut lab, "lamp", percent(1.0)).unwrap_err();
+    assert_eq!((e.code, e.refusals[0].why.as_deref()), (Code::Budget, Some("it bleaches")), "{e}");
+    set(&mut lab, "lamp", percent(0.0)).unwrap();
+    lab.run_ms(3_600_000);
+    set(&mut lab, "lamp", percent(1.0)).unwrap();
+}
+
+#[test]
+fn an_exposure_that_would_go_over_the_dose_is_refused_before_its_light_opens() {
+    let light = "[budget]\nlight_dose = { lamp = 100.0 }\n\n[[camera]]\nlight = \"lamp\"\nlight_percent = 50";
+    let light = DEMO.replacen("[[camera]]", light, 1);
+    let mut lab = Lab::new(&light, Bench::microscope(1));
+    lab.online();
+    let shoot = |lab: &mut Lab, exposure_ms: f64| {
+        let change = CameraChange { exposure_ms: Some(exposure_ms), ..CameraChange::default() };
+        let shot = Shot { camera: Name::new("cam"), change };
+        let rig = lab.handle.rig().clone();
+        let ticket = lab.start(Sequence::picture("picture".into(), &rig, vec![], shot)).unwrap();
+        lab.answer(ticket)
+    };
+    shoot(&mut lab, 1000.0).unwrap();
+    assert_eq!(lab.state().output("lamp").unwrap().value, Some(percent(0.0)));
+    let e = shoot(&mut lab, 1500.0).unwrap_err();
+    assert_eq!(e.code, Code::Budget, "{e}");
+    assert!(e.what.contains("75 %·s of lamp") && e.what.contains("100 %·s are allowed"), "{e}");
+    assert!(e.refusals[0].allowed.as_ref().unwrap().contains("of lamp now"), "{e}");
+    shoot(&mut lab, 200.0).unwrap();
+}

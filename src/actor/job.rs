@@ -72,6 +72,8 @@ impl Bench<'_> {
             outputs: self.outputs.iter().map(|o| o.status.clone()).collect(),
             sensors: self.sensors.iter().map(|s| s.status.clone()).collect(),
             recent_moves: self.panel.recent_moves(self.now),
+            travelled: self.panel.travelled(self.now),
+            dose: self.panel.dose(self.now),
             ..Snapshot::default()
         }
     }

@@ -1,11 +1,13 @@
-//! Watches: rules that are judged at every pass. One that doesn't hold stops what moves or makes the outputs safe.
+//! Watches: rules that are judged at every pass. One that doesn't hold stops what moves or makes the outputs safe; a light
+//! that has given its dose is made dark.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::worker::Worker;
 use crate::config::Then;
-use crate::model::{Activity, Code, Moved, Name, Refusal, RigError, Snapshot, StopBy, Time};
+use crate::model::{Activity, Code, Moved, Name, OutputValue, Refusal, RigError, Snapshot, StopBy, Time};
+use crate::units::plain;
 
 /// A watch that doesn't hold.
 struct Tripped {
@@ -50,6 +52,30 @@ impl Worker {
             match watch.then {
                 Then::Stop => self.trip_stop(&watch, now),
                 Then::SafeOutputs => self.trip_outputs(&watch, now),
+            }
+        }
+    }
+
+    /// Notes how bright the lights are, and makes those dark that have given all that the budget allows.
+    pub(super) fn light_budget(&mut self, now: Time) {
+        if self.rig.budget.light_dose.is_empty() {
+            return;
+        }
+        let seen: Vec<_> = self.outputs.iter().map(|o| &o.status).collect();
+        self.panel.sees_lights(&seen, now);
+        let outputs = seen.into_iter().cloned().collect();
+        let state = Snapshot { at: now, outputs, dose: self.panel.dose(now), ..Snapshot::default() };
+        let rules = self.panel.rules().clone();
+        for (light, most) in rules.spent_lights(&state) {
+            let Some(unit) = self.outputs.iter_mut().find(|o| o.status.output == *light) else { continue };
+            if unit.status.ready && unit.status.target.as_ref().is_none_or(OutputValue::is_lit) {
+                unit.stop(None, now);
+                let most = plain(most);
+                let what =
+                    format!("{light} has given {most} %·s within an hour, all that [budget] allows; it was made dark.");
+                tracing::warn!("{what}");
+                let facts = [("rule", format!("light_dose of {light}").into())].into();
+                self.event("tripped", Some(light.clone()), None, what, facts);
             }
         }
     }

@@ -173,6 +173,7 @@ impl Worker {
         self.barks(now);
         let stops = self.stops(now);
         let mut next = self.devices(now);
+        self.light_budget(now);
         self.watches(now);
         self.lost_callers(now);
         let gone = self.lost_clients(now);
@@ -680,6 +681,8 @@ impl Worker {
             queued: self.waiting.len(),
             person_stop: self.person_stop_words(),
             recent_moves: self.panel.recent_moves(now),
+            travelled: self.panel.travelled(now),
+            dose: self.panel.dose(now),
             tripped: self.tripped.clone(),
             allowance: self.panel.allowance().cloned().map(Arc::new),
         };
@@ -701,6 +704,8 @@ impl Worker {
                 && old.queued == fresh.queued
                 && old.person_stop == fresh.person_stop
                 && old.recent_moves == fresh.recent_moves
+                && old.travelled == fresh.travelled
+                && old.dose == fresh.dose
                 && old.tripped == fresh.tripped
                 && old.allowance == fresh.allowance;
             if !same {

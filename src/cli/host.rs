@@ -1,7 +1,6 @@
 //! What the operating system tells about ports and programs. Each answer is honest about what it could not see.
 
 use std::fmt;
-use std::path::Path;
 
 /// A running program.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux tells of programs"))]
@@ -98,11 +97,6 @@ fn group_named(groups: &str, gid: u32) -> Option<String> {
     })
 }
 
-/// Free bytes on the disk of a folder, or of the nearest one above it that exists.
-pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
-    folder.ancestors().find(|f| f.exists()).and_then(|f| fs4::available_space(f).ok())
-}
-
 #[cfg(target_os = "linux")]
 mod linux {
     //! `/proc`: the open files of the programs that this user may look at.
@@ -186,11 +180,5 @@ mod tests {
         other.wait().expect("ended");
         assert_eq!(users.processes.iter().map(|p| p.pid).collect::<Vec<_>>(), [other.id()]);
         assert!(users.to_string().contains(&other.id().to_string()));
-    }
-
-    #[test]
-    fn free_space_is_told_for_a_folder_that_is_yet_to_be_made() {
-        let folder = tempfile::tempdir().expect("folder");
-        assert!(free_bytes(&folder.path().join("not/yet")).is_some_and(|n| n > 0));
     }
 }

@@ -5,6 +5,7 @@
 //! problems, since a key that is ignored protects nothing.
 
 mod axes;
+mod budget;
 mod cameras;
 mod condition;
 mod devices;

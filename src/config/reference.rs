@@ -330,6 +330,21 @@ const PARTS: &[Part] = &[
                 "1 to 6000",
                 "How many moves may begin within a minute, of all callers and stages together.",
             ),
+            may(
+                "travel_per_hour",
+                "table",
+                "`{ \"sample.x\" = 5000.0 }`: how far moves may send an axis within an hour, to and fro together, in its own unit. Homing isn't counted.",
+            ),
+            may(
+                "light_dose",
+                "table",
+                "`{ lamp = 6000.0 }`: how much light an output may give within an hour, in percent times seconds; what is open or on counts as 100 %. An exposure that would go over it is refused before its light opens, and a light that has given it is made dark, so it needs `on_stop = \"safe\"`.",
+            ),
+            may(
+                "min_free_mb",
+                "1 to 100000000",
+                "Megabytes that stay free on the disk of the pictures: below that no picture is taken and no array is exported.",
+            ),
             may("why", "text", "The owner's words, repeated in refusals."),
         ],
     },

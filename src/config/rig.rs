@@ -419,6 +419,12 @@ pub struct Budget {
     pub max_step: Vec<(AxisId, Distance)>,
     /// How many moves may begin within a minute.
     pub moves_per_minute: Option<u32>,
+    /// How far an axis may be sent within an hour, to and fro together.
+    pub travel_per_hour: Vec<(AxisId, Distance)>,
+    /// How much light a light may give within an hour, in percent times seconds.
+    pub light_dose: Vec<(Name, f64)>,
+    /// What must stay free on the disk of the pictures, in bytes.
+    pub min_free: Option<u64>,
     /// The owner's words.
     pub why: Option<String>,
 }

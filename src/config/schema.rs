@@ -8,7 +8,7 @@ use super::axes::Axes;
 use super::problem::{Problems, Sink, quoted};
 use super::reader::{Field, Section};
 use super::rig::Rig;
-use super::{KnownDrivers, cameras, devices, keep_outs, links, outputs, rules, sections, sensors, stages};
+use super::{KnownDrivers, budget, cameras, devices, keep_outs, links, outputs, rules, sections, sensors, stages};
 
 /// Sections that a later version will know.
 const FUTURE: [&str; 1] = ["objective"];
@@ -94,7 +94,7 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
     }
     let keep_outs = keep_outs::read(sink, &mut root, &axes);
     let rules = rules::read(sink, &mut root);
-    let budget = sections::budget(sink, &mut root, &axes);
+    let budget = budget::read(sink, &mut root, &axes, &outputs);
 
     let head = root.need(sink, "rig", "begin the file with [rig] and name = \"my-rig\"");
     let mut name = None;

@@ -1,4 +1,4 @@
-//! The sections that a rig file may leave out: `[calls]`, `[budget]`, `[approvals]`, `[images]`, `[log]`, `[eaa]`; and `scan`.
+//! The sections that a rig file may leave out: `[calls]`, `[approvals]`, `[images]`, `[log]`, `[eaa]`; and `scan`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::axes::{Axes, measures, speaks_of};
 use super::cameras::CameraDraft;
 use super::problem::{Sink, quoted};
 use super::reader::{Field, Section, choice};
-use super::rig::{Approvals, Budget, Calls, Eaa, Images, Log, OnClientLost, Parameter, Raw, Scan};
+use super::rig::{Approvals, Calls, Eaa, Images, Log, OnClientLost, Parameter, Raw, Scan};
 use super::stages::unit;
 use crate::model::Name;
-use crate::units::{Dimension, Distance};
+use crate::units::Dimension;
 
 /// The most base64 characters and the longest side, in pixels, of a picture that all hosts accept.
 const PREVIEW_CHARS: u32 = 700_000;
@@ -86,34 +86,6 @@ pub(super) fn calls(sink: &mut Sink<'_>, root: &mut Section<'_>) -> Option<Calls
         }
     }
     Some(Calls { wait: wait?, max_wait: max_wait?, queue_deadline: queue?, fresh: fresh?, on_client_lost: lost? })
-}
-
-/// `[budget]`.
-pub(super) fn budget(sink: &mut Sink<'_>, root: &mut Section<'_>, axes: &Axes<'_>) -> Option<Budget> {
-    let Some(field) = root.get("budget") else { return Some(Budget::default()) };
-    let mut s = field.section(sink, "[budget]".into())?;
-    let mut budget = Budget::default();
-    let mut good = true;
-    if let Some(table) = s.get("max_step").and_then(|f| f.section(sink, "`max_step`".into())) {
-        for (at, f) in table.entries() {
-            let axis = axes.find(sink, at, &f.name);
-            let step = f.number_in(sink, 1e-6..=1e9, "");
-            match axis.zip(step).map(|(a, v)| (a.id.clone(), a.unit.and_then(|u| Distance::new(v, u).ok()))) {
-                Some((id, Some(step))) => budget.max_step.push((id, step)),
-                _ => good = false,
-            }
-        }
-    }
-    if let Some(f) = s.get("moves_per_minute") {
-        budget.moves_per_minute = f.whole(sink, 1..=6000, "");
-        good &= budget.moves_per_minute.is_some();
-    }
-    if let Some(f) = s.get("why") {
-        budget.why = f.line(sink).map(str::to_owned);
-        good &= budget.why.is_some();
-    }
-    s.finish(sink, &[]);
-    good.then_some(budget)
 }
 
 /// `[approvals]`.

@@ -515,8 +515,12 @@ fn a_rule_is_shown_under_its_line_and_column() {
         let (problem, drawn) = one(&good.replace(from, to));
         assert!(problem.message.contains(message), "{message}: {drawn}");
     }
-    let (problem, _) = one("[budget]\nmax_step = { \"s.q\" = 5 }\n");
-    assert!(problem.message.contains("no axis \"s.q\""), "{problem}");
+    for key in ["max_step", "travel_per_hour"] {
+        let (problem, _) = one(&format!("[budget]\n{key} = {{ \"s.q\" = 5 }}\n"));
+        assert!(problem.message.contains("no axis \"s.q\""), "{problem}");
+    }
+    let (problem, _) = one("[budget]\nlight_dose = { lamp = 5 }\n");
+    assert!(problem.message.contains("no output \"lamp\""), "{problem}");
 }
 
 #[test]

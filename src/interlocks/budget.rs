@@ -1,38 +1,10 @@
-//! Budgets: how far one move may go, and how many may begin within a minute.
-
-use std::collections::VecDeque;
-use std::time::Duration;
+//! Budgets of motion: how far one move may go, how far all of an hour, and how many may begin within a minute.
 
 use super::judge::{Resolved, Rules};
+use super::spent::{HOUR, MINUTE};
 use crate::config::Stage;
-use crate::model::{Code, Refusal, Time};
-use crate::units::plain;
-
-/// The span over which moves are counted.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// When the moves of the last minute began. Only the panel spends.
-#[derive(Debug, Default)]
-pub(super) struct Spent(VecDeque<Time>);
-
-impl Spent {
-    /// A move begins.
-    pub(super) fn spend(&mut self, now: Time) {
-        self.forget(now);
-        self.0.push_back(now);
-    }
-
-    /// The moves that still count.
-    pub(super) fn recent(&self, now: Time) -> Vec<Time> {
-        self.0.iter().copied().filter(|at| now.since(*at) < MINUTE).collect()
-    }
-
-    fn forget(&mut self, now: Time) {
-        while self.0.front().is_some_and(|at| now.since(*at) >= MINUTE) {
-            self.0.pop_front();
-        }
-    }
-}
+use crate::model::{AxisId, Code, Refusal, Time};
+use crate::units::{Distance, plain};
 
 impl Rules {
     /// What the budget says to a move, and the share of its way that it allows.
@@ -41,6 +13,7 @@ impl Rules {
         stage: &Stage,
         resolved: &Resolved,
         recent: &[Time],
+        travelled: &[(AxisId, Distance)],
         now: Time,
     ) -> (Vec<Refusal>, f64) {
         let budget = &self.rig().budget;
@@ -69,6 +42,29 @@ impl Rules {
             );
             let allowed = format!("steps of {} of at most {most} {}", axis.id, axis.unit);
             refusals.push(refuse(format!("max_step of {}", axis.id), what, allowed));
+        }
+        for ((name, from), (_, to)) in resolved.from.iter().zip(&resolved.targets) {
+            let Some(axis) = stage.axis(name.as_str()) else { continue };
+            let Some((_, most)) = budget.travel_per_hour.iter().find(|(id, _)| *id == axis.id) else { continue };
+            let way = (*to - *from).abs();
+            let gone = travelled.iter().find(|(id, _)| *id == axis.id).map_or(Distance::ZERO, |(_, gone)| *gone);
+            let left = (most.in_base() - gone.in_base()).max(0.0);
+            if way.in_base() <= left * (1.0 + 1e-9) {
+                continue;
+            }
+            free = free.min(left / way.in_base());
+            let show = |base: f64| plain(Distance::base(base).unwrap_or_default().to(axis.unit));
+            let what = format!(
+                "{} would go {} {unit}, after {} {unit} within the last hour; {} {unit} are allowed.",
+                axis.id,
+                show(way.in_base()),
+                show(gone.in_base()),
+                show(most.in_base()),
+                unit = axis.unit
+            );
+            let allowed =
+                format!("{} {} of {} now; more within {} min", show(left), axis.unit, axis.id, HOUR.as_secs() / 60);
+            refusals.push(refuse(format!("travel_per_hour of {}", axis.id), what, allowed));
         }
         if let Some(most) = budget.moves_per_minute {
             let counted: Vec<Time> = recent.iter().copied().filter(|at| now.since(*at) < MINUTE).collect();

@@ -119,7 +119,8 @@ impl Rules {
         if self.rig().camera(shot.camera.as_str()).is_none() {
             return Err(RigError::new(Code::NotFound, format!("This rig has no camera {}.", shot.camera)));
         }
-        let (refusals, _) = self.gates(Ahead { order: Order::Shot(shot), drive: None }, state);
+        let (mut refusals, _) = self.gates(Ahead { order: Order::Shot(shot), drive: None }, state);
+        refusals.extend(self.too_much_light_of(shot, state));
         super::judge::refused(&shot.camera, refusals)
     }
 

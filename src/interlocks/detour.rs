@@ -106,6 +106,7 @@ impl Rules {
         now: Time,
     ) {
         state.recent_moves.push(now);
+        self.travels(state, stage, targets);
         let Some(status) = state.stages.iter_mut().find(|s| s.stage == *stage) else { return };
         let axes = self.rig().stage(stage.as_str()).into_iter().flat_map(|s| &s.axes);
         for (index, (now, axis)) in status.axes.iter_mut().zip(axes).enumerate() {
@@ -113,6 +114,18 @@ impl Rules {
                 let miss = Distance::base(axis.tolerance.in_base() * off(index)).unwrap_or_default();
                 // Nothing rests beyond its travel: that is refused, whatever comes next.
                 now.position = Some(axis.travel.nearest(*to + miss));
+            }
+        }
+    }
+
+    /// Counts the way of a move to the budget of its axes.
+    fn travels(&self, state: &mut Snapshot, stage: &Name, targets: &[(Name, Position)]) {
+        for (axis, to) in targets {
+            let id = AxisId { stage: stage.clone(), axis: axis.clone() };
+            let from = state.stage(stage.as_str()).and_then(|s| s.axes.iter().find(|a| a.axis == *axis)?.position);
+            if let (Some(from), Some((_, sum))) = (from, state.travelled.iter_mut().find(|(counted, _)| *counted == id))
+            {
+                *sum = *sum + (*to - from).abs();
             }
         }
     }

@@ -196,7 +196,7 @@ impl Rules {
             back = back.or(judged.back);
             from.clone_from(&leg.targets);
         }
-        let (over, affordable) = self.over_budget(stage, &resolved, &state.recent_moves, now);
+        let (over, affordable) = self.over_budget(stage, &resolved, &state.recent_moves, &state.travelled, now);
         free = free.min(affordable);
         refusals.extend(over);
         if refusals.iter().any(|r| r.code == Code::KeepOut) {

@@ -5,6 +5,7 @@ mod asks;
 mod budget;
 mod conditions;
 mod detour;
+mod dose;
 mod homing;
 mod judge;
 mod keep_out;
@@ -14,6 +15,7 @@ mod path;
 mod permit;
 mod ready;
 mod room;
+mod spent;
 mod stopping;
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,8 @@ impl Rules {
         };
         let safe = output.safe() == Some(&set.value);
         if !self.makes_safe(set) {
-            let (refusals, _) = self.gates(Ahead { order: Order::Set(set), drive: None }, state);
+            let (mut refusals, _) = self.gates(Ahead { order: Order::Set(set), drive: None }, state);
+            refusals.extend(self.too_much_light(set, state));
             refused(&output.id, refusals)?;
         }
         match obstacle(output, status) {

@@ -5,11 +5,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::asks::Order;
-use super::budget::Spent;
 use super::judge::{Resolved, Rules, refused};
 use super::path::{Drive, HomeDrive, Leg};
 use super::permit::{Grant, Held, Permit, covers};
-use crate::model::{Allowance, Approval, Home, JobId, Move, Name, RigError, SetOutput, Shot, Snapshot, Time};
+use super::spent::Spent;
+use crate::model::{
+    Allowance, Approval, AxisId, Home, JobId, Move, Name, OutputStatus, RigError, SetOutput, Shot, Snapshot, Time,
+};
 use crate::units::Distance;
 
 /// An order that the interlocks have judged on the state of this moment.
@@ -84,6 +86,21 @@ impl Panel {
         self.spent.recent(now)
     }
 
+    /// How far axes were sent within the last hour, where a budget counts it.
+    pub fn travelled(&self, now: Time) -> Vec<(AxisId, Distance)> {
+        self.spent.travelled(&self.rules.rig().budget, now)
+    }
+
+    /// How much light was given within the last hour, where a budget counts it, in whole percent times seconds.
+    pub fn dose(&self, now: Time) -> Vec<(Name, f64)> {
+        self.spent.dose(&self.rules.rig().budget, now)
+    }
+
+    /// Sees how bright the lights are that a budget counts.
+    pub fn sees_lights(&mut self, outputs: &[&OutputStatus], now: Time) {
+        self.spent.sees_lights(&self.rules.rig().budget, outputs, now);
+    }
+
     /// A person has said yes to what was asked.
     pub fn grant(&mut self, approval: &Approval, now: Time) {
         self.revoke(approval.job);
@@ -142,15 +159,15 @@ impl Panel {
                 allowance.left -= 1;
             }
         }
-        if matches!(order, Order::Move(_)) && self.rules.rig().budget.moves_per_minute.is_some() {
-            self.spent.spend(now);
+        if let (Order::Move(movement), Some(resolved)) = (order, &resolved) {
+            self.spent.spend(&self.rules.rig().budget, &movement.stage, resolved, now);
         }
         Ok(Permit::new(order, resolved, &asks, blind))
     }
 
     fn affordable(&self, movement: &Move, resolved: &Resolved, now: Time) -> Result<(), RigError> {
         let Some(stage) = self.rules.rig().stage(movement.stage.as_str()) else { return Ok(()) };
-        let (refusals, _) = self.rules.over_budget(stage, resolved, &self.spent.recent(now), now);
+        let (refusals, _) = self.rules.over_budget(stage, resolved, &self.spent.recent(now), &self.travelled(now), now);
         refused(&stage.id, refusals)
     }
 

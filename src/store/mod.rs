@@ -169,6 +169,11 @@ impl Store {
         &self.images
     }
 
+    /// Free bytes on the disk of the pictures; `None` where the system doesn't tell.
+    pub fn free_for_images(&self) -> Option<u64> {
+        free_bytes(&self.images)
+    }
+
     /// Writes an array that was asked for to `exports/name.tif` or `.npy`; returns the absolute path.
     ///
     /// # Errors
@@ -264,6 +269,11 @@ fn no_home() -> RigError {
     let what =
         "No home folder is known, so there is no place for files. Start with a data folder, or set [images] dir.";
     RigError::new(Code::StorageFailed, what)
+}
+
+/// Free bytes on the disk of a folder, or of the nearest one above it that exists.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    folder.ancestors().find(|f| f.exists()).and_then(|f| fs4::available_space(f).ok())
 }
 
 #[cfg(test)]

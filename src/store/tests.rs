@@ -328,3 +328,9 @@ fn two_rig_files_of_one_name_do_not_share_a_folder_and_one_that_was_moved_keeps_
     std::fs::remove_file(&one).unwrap();
     of(&two).unwrap();
 }
+
+#[test]
+fn free_space_is_told_for_a_folder_that_is_yet_to_be_made() {
+    let folder = tempfile::tempdir().expect("folder");
+    assert!(free_bytes(&folder.path().join("not/yet")).is_some_and(|n| n > 0));
+}

@@ -119,6 +119,7 @@ pub(crate) async fn acquire_image(call: Call) -> Outcome {
     let camera = camera(&call, &rig)?;
     let state = live.handle.snapshot();
     let region = wanted_region(&call, &rig)?;
+    super::images::room(&live).await?;
     let mut moves = Vec::new();
     let mut title = format!("picture with {}", camera.id);
     if let (Some(region), Some(scan)) = (&region, &rig.scan) {

@@ -115,7 +115,25 @@ pub(crate) async fn export_array(call: Call) -> Outcome {
         }
         _ => return Err(wrong("image_id", "give one of buffer and image_id")),
     };
+    room(&live).await?;
     super::blocking(move || export(&live, &frame, &id, psize_um, &name, format)).await?
+}
+
+/// Refuses what would be stored where the owner wants the disk kept free.
+pub(crate) async fn room(live: &Live) -> Result<(), ToolError> {
+    let budget = &live.handle.rig().budget;
+    let Some(least) = budget.min_free else { return Ok(()) };
+    let store = live.store.clone();
+    let free = super::blocking(move || store.free_for_images()).await?;
+    // Where the system doesn't tell, the disk itself refuses when it is full.
+    let Some(free) = free.filter(|free| *free < least) else { return Ok(()) };
+    let (free, least) = (free / 1_000_000, least / 1_000_000);
+    let why = budget.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+    let what = format!("The disk of the pictures has {free} MB free, and {least} MB stay free{why}.");
+    Err(ToolError::new(Code::Budget, what).next(
+        "list_images",
+        "ask the person at the rig to make room on that disk; list_images {} tells what lies there",
+    ))
 }
 
 fn unset(buffer: &str) -> ToolError {

@@ -50,7 +50,7 @@ pub(crate) fn recovery(code: Code) -> Recovery {
         Code::Budget => (
             &[(
                 "check_move",
-                "go in smaller steps or wait, as it says; check_move names the nearest target that is allowed",
+                "go in smaller steps, expose less or wait, as it says; check_move names the nearest target that is allowed",
             )],
             "ask the person at the rig",
         ),

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::describe::{because, insert_why};
 use super::words::number;
 use crate::config::{Budget, Rig, Rule, Then, When};
-use crate::model::Snapshot;
-use crate::units::plain;
+use crate::model::{AxisId, Snapshot};
+use crate::units::{Distance, plain};
 
 /// One rule in words.
 pub(crate) fn rule_words(rule: &Rule) -> String {
@@ -52,13 +52,19 @@ pub(crate) fn rule_json(rule: &Rule) -> Value {
 
 /// The budget in words, if there is one.
 pub(crate) fn budget_words(rig: &Rig) -> Option<String> {
-    let Budget { max_step, moves_per_minute, why } = &rig.budget;
-    let steps = max_step.iter().filter_map(|(id, step)| {
-        let unit = rig.axis(id)?.unit;
-        Some(format!("{id} at most {} {unit} a move", plain(step.to(unit))))
-    });
-    let moves = moves_per_minute.map(|n| format!("at most {n} moves a minute"));
-    let all: Vec<String> = steps.chain(moves).collect();
+    let Budget { max_step, moves_per_minute, travel_per_hour, light_dose, min_free, why } = &rig.budget;
+    let ways = |all: &[(AxisId, Distance)], each: &str| -> Vec<String> {
+        let one = |(id, way): &(AxisId, Distance)| {
+            let unit = rig.axis(id)?.unit;
+            Some(format!("{id} at most {} {unit} {each}", plain(way.to(unit))))
+        };
+        all.iter().filter_map(one).collect()
+    };
+    let mut all = ways(max_step, "a move");
+    all.extend(ways(travel_per_hour, "an hour"));
+    all.extend(moves_per_minute.map(|n| format!("at most {n} moves a minute")));
+    all.extend(light_dose.iter().map(|(light, dose)| format!("{light} at most {} %·s an hour", plain(*dose))));
+    all.extend(min_free.map(|bytes| format!("{} MB stay free on the disk", bytes / 1_000_000)));
     (!all.is_empty()).then(|| format!("Budget: {}{}.", all.join(", "), because(why.as_deref())))
 }
 
@@ -67,11 +73,25 @@ pub(crate) fn budget_json(rig: &Rig) -> Option<Value> {
     if *budget == Budget::default() {
         return None;
     }
-    let steps = budget.max_step.iter().filter_map(|(id, step)| {
-        let unit = rig.axis(id)?.unit;
-        Some((id.to_string(), json!({ "most": number(Some(step.to(unit))), "unit": unit.name() })))
-    });
-    let mut m = Map::from_iter([("max_step".to_owned(), Value::Object(steps.collect()))]);
+    let ways = |all: &[(AxisId, Distance)]| {
+        let one = |(id, way): &(AxisId, Distance)| {
+            let unit = rig.axis(id)?.unit;
+            Some((id.to_string(), json!({ "most": number(Some(way.to(unit))), "unit": unit.name() })))
+        };
+        Value::Object(all.iter().filter_map(one).collect())
+    };
+    let mut m = Map::from_iter([("max_step".to_owned(), ways(&budget.max_step))]);
+    if !budget.travel_per_hour.is_empty() {
+        m.insert("travel_per_hour".into(), ways(&budget.travel_per_hour));
+    }
+    if !budget.light_dose.is_empty() {
+        let doses =
+            budget.light_dose.iter().map(|(light, most)| (light.to_string(), json!({ "most_percent_s": most })));
+        m.insert("light_dose".into(), Value::Object(doses.collect()));
+    }
+    if let Some(bytes) = budget.min_free {
+        m.insert("min_free_mb".into(), json!(bytes / 1_000_000));
+    }
     if let Some(n) = budget.moves_per_minute {
         m.insert("moves_per_minute".into(), json!(n));
     }

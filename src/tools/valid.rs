@@ -1,7 +1,7 @@
 //! Whether arguments are what their schema says, in words that a model can act on.
 //!
 //! It knows the vocabulary of `schema` and no more: one flat object of plain types, with an object of numbers or a list
-//! inside. A general validator is many times the size of all of it (decision 16); a test holds the two against each
+//! inside. A general validator is many times the size of all of it (decision 17); a test holds the two against each
 //! other on random arguments for every tool, and another sees that no schema says what is not looked at here.
 
 use serde_json::{Map, Value};

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::super::host;
 use super::super::session::Session;
 use super::super::talk::Talk;
 use super::facts::Host;
@@ -16,7 +15,7 @@ use super::findings::{Finding, Level};
 use crate::access::Policy;
 use crate::config::Rig;
 use crate::model::RigError;
-use crate::store::{EventLog, SavedPositions, Store};
+use crate::store::{EventLog, SavedPositions, Store, free_bytes};
 use crate::tools::{Face, Live, Parts, RigPart};
 use crate::units::plain;
 
@@ -39,7 +38,7 @@ pub(super) fn of(session: &Session, data_dir: Option<&Path>, examples: bool, hos
     };
     host.data = Some(Ok(live.store.data_dir().to_owned()));
     host.images = (!rig.cameras.is_empty()).then(|| live.store.images_dir().to_owned());
-    host.free = [host::free_bytes(live.store.data_dir()), host::free_bytes(live.store.images_dir())];
+    host.free = [free_bytes(live.store.data_dir()), live.store.free_for_images()];
     let found = session.runtime().block_on(async {
         let mut out = vec![cost(&Talk::with(face(&live, false)).await?.tools().await?)];
         if examples {
