@@ -98,8 +98,12 @@ fn carry(
 
 /// Somewhere in the room, near the face of a box or on it as often as not.
 fn target(random: &mut Random, boxes: &[Bounds]) -> Vec<(&'static str, f64)> {
-    let part = ROOM.iter().filter_map(|(axis, room)| random.chance(70).then(|| (*axis, random.between(0.3, *room))));
-    let mut targets: Vec<(&'static str, f64)> = part.collect();
+    let mut targets = Vec::new();
+    for (axis, room) in ROOM {
+        if random.chance(70) {
+            targets.push((axis, random.between(0.3, room)));
+        }
+    }
     for (axis, value) in &mut targets {
         let i = ROOM.iter().position(|(name, _)| name == axis).unwrap();
         let bounds = boxes[random.below(boxes.len() as u64) as usize][i];

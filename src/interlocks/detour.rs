@@ -7,6 +7,9 @@ use crate::config::Axis;
 use crate::model::{Aim, AxisId, Code, GoTo, Instead, Move, Name, Snapshot, Time};
 use crate::units::{Distance, Position, Span};
 
+/// So many sequences are tried at most: a refusal may not take long.
+const TRIES: usize = 32;
+
 /// Positions of axes of one stage.
 type Places = Vec<(Name, Position)>;
 
@@ -48,7 +51,7 @@ impl Rules {
                 tries.extend(round(&movement.stage, &goals, &axis.id, at, height));
             }
         }
-        tries.into_iter().find(|steps| self.allows(steps, state, now)).unwrap_or_default()
+        tries.into_iter().take(TRIES).find(|steps| self.allows(steps, state, now)).unwrap_or_default()
     }
 
     /// Where an axis is out of the way: beyond the boxes that were met, and at the end of its travel.
