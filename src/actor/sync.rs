@@ -1,11 +1,9 @@
 //! The small façade over channels, stop bits and wakes that the rig thread and its callers share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
-use parking_lot::Mutex;
-
+use super::primitives::{AtomicBool, AtomicU64, Mutex, Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use super::watchdog::Pulse;
 use crate::model::{Name, StopBy};
 use crate::store::{Kept, PersonStop, Standstills};
