@@ -22,6 +22,7 @@ mod background;
 mod book;
 mod call;
 mod camera;
+mod checks;
 mod describe;
 mod eaa;
 mod elicit;
@@ -52,6 +53,8 @@ mod wait;
 mod words;
 
 pub use approvals::AllowRequest;
+#[doc(hidden)]
+pub use checks::ArgumentChecks;
 pub use call::{Live, RigPart};
 pub use face::{Face, Parts};
 pub use front::{Said, lost_call};
