@@ -114,6 +114,12 @@ pub(super) mod made_of {
 
     pub(crate) struct Receiver<T>(crossbeam_channel::Receiver<T>);
 
+    impl<T> Clone for Receiver<T> {
+        fn clone(&self) -> Self {
+            Receiver(self.0.clone())
+        }
+    }
+
     impl<T> Receiver<T> {
         pub(crate) fn try_recv(&self) -> Result<T, crossbeam_channel::TryRecvError> {
             turn();

@@ -338,13 +338,16 @@ fn a_stop_together_with_the_end_answers_everybody_and_ends() {
         let other = handle.clone();
         let stopper = thread::spawn(move || other.stop(None, StopBy::Person));
         let other = handle.clone();
-        let late = thread::spawn(move || match endless(&other) {
-            Ok(ticket) => ended(ticket),
-            Err(e) => e.code,
+        // Somebody who gives orders until there is nobody left to take them.
+        let late = thread::spawn(move || {
+            while let Ok(ticket) = endless(&other) {
+                ended(ticket);
+            }
         });
         finish(&handle, rig);
         assert!(matches!(ended(ticket), Code::Stopped | Code::ShuttingDown));
-        assert!(matches!(late.join().expect("an answer"), Code::Stopped | Code::ShuttingDown));
+        late.join().expect("answers");
+        assert!(handle.snapshot().jobs.iter().all(|j| j.state != JobState::Running), "one has begun after the end");
         stopper.join().expect("the stop");
         assert!(handle.person_stop().stands(), "on record, even when nobody was left to carry it out");
     });
@@ -374,18 +377,24 @@ fn a_caller_that_goes_before_its_answer_takes_its_job_with_it() {
 }
 
 #[test]
-fn a_client_that_is_lost_is_seen_to_even_while_the_rig_thread_sleeps() {
+fn clients_that_are_lost_are_all_seen_to_even_while_the_rig_thread_sleeps() {
     always(|| {
         let Stand { handle, worker, sleeper, .. } = stand(false);
         let rig = start(worker, sleeper);
-        let mut ticket = endless(&handle).expect("room");
-        ticket.release();
-        let other = handle.clone();
-        let lost = thread::spawn(move || other.client_lost(&caller().id));
-        assert_eq!(ended(ticket), Code::Cancelled);
-        lost.join().expect("told");
+        // The second waits in the queue for the first.
+        let losses = ["first", "second"].map(|name| {
+            let caller = Caller { id: Name::new(name), ..caller() };
+            let mut ticket = handle.run(&caller, Box::new(Endless(false))).expect("room");
+            ticket.release();
+            let other = handle.clone();
+            (ticket, thread::spawn(move || other.client_lost(&caller.id)))
+        });
+        for (ticket, loss) in losses {
+            assert_eq!(ended(ticket), Code::Cancelled);
+            loss.join().expect("told");
+        }
         // Another, of whom the rig thread has nothing: that is seen to all the same.
-        handle.client_lost(&Name::new("other"));
+        handle.client_lost(&Name::new("third"));
         while !handle.shared.lost.lock().is_empty() {
             thread::yield_now();
         }
