@@ -17,7 +17,7 @@ use super::thread::live;
 use super::{Clock, Entry, Journal, RigHandle, Sleeper, Ticket, Worker, assemble};
 use crate::config::{self, Rig};
 use crate::devices::link::StopScript;
-use crate::devices::{self, Devices, MotionState, Reading, Stage, StageEvent, StageFacts};
+use crate::devices::{self, Devices, MotionState, Reading, Stage, StageEvent};
 use crate::interlocks::{Cleared, Drive, HomeDrive, StageTraits};
 use crate::model::{
     Caller, Code, Epoch, Event, Home, JobState, LinkStatus, Name, Report, RigError, Snapshot, Source, StopBy, Time, Way,
@@ -85,7 +85,7 @@ impl Stage for Fake {
         // Another thread may look now.
         thread::yield_now();
         if self.plugged && !std::mem::replace(&mut self.online, true) {
-            out.push(StageEvent::Online(Box::new(StageFacts::default())));
+            out.push(StageEvent::Online(Box::default()));
         }
         if let Some(asked_at) = self.asked.take() {
             let moves = self.seen.moves.load(Ordering::SeqCst) > 0;

@@ -53,9 +53,9 @@ mod wait;
 mod words;
 
 pub use approvals::AllowRequest;
+pub use call::{Live, RigPart};
 #[doc(hidden)]
 pub use checks::ArgumentChecks;
-pub use call::{Live, RigPart};
 pub use face::{Face, Parts};
 pub use front::{Said, lost_call};
 #[cfg(test)]

@@ -353,7 +353,8 @@ fn mentions_nan(value: &serde_json::Value) -> bool {
 pub(crate) fn local(data: &[u8]) {
     drop(serde_json::from_slice::<Hello>(data));
     let read = Request::read(data);
-    let wants = serde_json::from_slice::<serde_json::Value>(data).ok().and_then(|v| Some(v["want"].as_str()?.to_owned()));
+    let wants =
+        serde_json::from_slice::<serde_json::Value>(data).ok().and_then(|v| Some(v["want"].as_str()?.to_owned()));
     if wants.is_some_and(|w| w.trim().eq_ignore_ascii_case("stop")) {
         assert!(matches!(read, Ok(Request::Stop { .. })), "{read:?}");
     }

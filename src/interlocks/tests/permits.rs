@@ -153,7 +153,8 @@ fn a_leg_is_judged_once_more_on_the_state_on_which_it_is_cleared() {
     let m = to("a", &[("x", 20.0)]);
     let permit = p.permit(JOB, Order::Move(&m), &s, NOW).unwrap();
     let leg = p.rules().resolve(&m, &s).unwrap().legs.remove(0);
-    let changes: [(Code, fn(&mut Snapshot)); 4] = [
+    type Change = fn(&mut Snapshot);
+    let changes: [(Code, Change); 4] = [
         (Code::Stopped, |s| s.stages[0].stopped_by = Some(StopBy::Model)),
         (Code::NotReferenced, |s| s.stages[0].axes[0].trust = Trust::Unknown),
         (Code::Busy, |s| s.stages[0].activity = Activity::Moving),
