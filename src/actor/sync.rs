@@ -232,8 +232,9 @@ mod tests {
         let p = stops.look();
         assert_eq!((p.by(0), p.by(1), p.by(2)), (Some(StopBy::Model), None, Some(StopBy::Person)));
         stops.ask(0b10, StopBy::Program);
+        stops.ask(0b1000, StopBy::Model);
         stops.done(p);
-        assert_eq!(stops.pending(), 0b10, "a stop that came later is still there");
+        assert_eq!(stops.pending(), 0b1010, "a stop that came later is still there");
     }
 
     #[test]
