@@ -384,6 +384,29 @@ fn q22_no_job_is_forgotten_none_runs_after_its_cancel_and_each_device_keeps_its_
     }
 }
 
+/// Somebody else clears the stop as soon as that can be done.
+#[test]
+fn q12_what_waited_when_a_stop_came_never_begins_however_soon_the_stop_is_released() {
+    let mut lab = Lab::homed(1);
+    let first = moving(&mut lab, &[("x", 2.0)]);
+    let next = lab.to(&[("x", 60.0)]);
+    let mut next = lab.begin_move(next).unwrap();
+    lab.run_ms(20);
+    lab.stop();
+    let mut released = false;
+    for _ in 0..3000 {
+        let mut ticket = lab.handle.recover(&lab.caller, &Name::new("scope")).unwrap();
+        let until = lab.now() + Duration::from_millis(2);
+        lab.turn(until);
+        released |= answer_of(&mut ticket).is_some_and(|a| a.is_ok());
+    }
+    assert!(released);
+    assert_eq!(lab.answer(first).unwrap_err().code, Code::Stopped);
+    let e = answer_of(&mut next).expect("an answer").unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Stopped, Moved::No));
+    assert!(stands(&lab) && lab.truly("x") > 65.0, "{}", lab.truly("x"));
+}
+
 #[test]
 fn q22_a_cancel_is_not_held_up_by_a_full_queue() {
     let mut lab = Lab::homed(1);

@@ -63,6 +63,23 @@ fn a_position_is_restored_when_disk_and_controller_agree() {
 }
 
 #[test]
+fn an_axis_whose_controller_counts_something_else_by_now_is_not_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let lab = homed(dir.path());
+    assert!(lab.handle.standstills().flush(Duration::from_secs(10)));
+    let Lab { mut bench, .. } = lab;
+    // While this program is away, another one moves x.
+    bench.write("scope", b"$J=G91G21X-5F600\n");
+    let later = bench.now() + Duration::from_secs(10);
+    bench.advance(later);
+    let mut lab = Lab::with(DEMO, bench, kept(dir.path()));
+    lab.online();
+    lab.run_ms(600);
+    assert!((lab.truly("x") - 41.0).abs() > 4.0, "{}", lab.truly("x"));
+    assert_eq!(trust(&lab), [Trust::Unknown, Trust::Restored, Trust::Restored]);
+}
+
+#[test]
 fn a_controller_that_was_switched_off_counts_from_zero_and_restores_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut lab = homed(dir.path());

@@ -40,6 +40,8 @@ enum Where {
     Read,
     /// In a write that blocks because the operating system's buffer is full.
     Write,
+    /// Nowhere: a driver panics instead.
+    Fails,
 }
 
 /// What hangs, and until when.
@@ -116,6 +118,7 @@ impl Second for Wedged<Box<dyn Second>> {
 impl Stage for Wedged<Box<dyn Stage>> {
     fn tick(&mut self, now: Time, out: &mut Vec<StageEvent>) -> Time {
         self.1.here(Where::Decoder);
+        assert!(!self.1.is(Where::Fails), "on purpose");
         self.0.tick(now, out)
     }
     fn poll(&mut self, now: Time) {
@@ -392,6 +395,26 @@ fn a_rig_thread_that_dies_stops_the_axes_on_its_way_out() {
         rig.until("the carriage stands", 3, |r| r.speed() == 0.0);
         assert_eq!(rig.stage().fault.map(|f| f.code), Some(Code::WatchdogStop), "{name}");
         rig.bench.stop();
+    });
+}
+
+#[test]
+fn a_driver_that_fails_in_motion_is_stopped_past_it_and_the_rig_thread_lives_on() {
+    each(|rig| {
+        let name = rig.p.name;
+        let ticket = rig.moving();
+        rig.wedge.drive_in(Where::Fails);
+        let e = rig.answer(ticket).expect_err("it did not arrive");
+        assert_eq!((e.code, e.moved), (Code::Internal, Moved::Unknown), "{name}: {e}");
+        rig.until("the carriage stands", 3, |r| r.speed() == 0.0);
+        let (stood, stage) = (rig.at(), rig.stage());
+        assert_eq!(stage.fault.map(|f| f.code), Some(Code::Internal), "{name}");
+        assert!(stage.axes.iter().all(|a| a.trust == Trust::Unknown), "{name}");
+        let movement = Move { stage: Name::new(rig.p.stage), aim: aim(&[(rig.p.axis, rig.p.target)]) };
+        let ticket = rig.run(Sequence::movement("on".into(), movement));
+        assert!(rig.answer(ticket).is_err(), "{name}: it is not used any more");
+        assert_eq!(rig.at(), stood, "{name}");
+        rig.end();
     });
 }
 

@@ -1,14 +1,8 @@
-//! Any text as a rig file: a rig or problems that can be drawn, and no panic.
+//! `rig_file` of `tests/fuzz/mod.rs`, which says what must hold.
 #![no_main]
+#![allow(dead_code)]
 
-use std::path::Path;
+#[path = "../../tests/fuzz/mod.rs"]
+mod bodies;
 
-use libfuzzer_sys::fuzz_target;
-use steadyhand::{config, devices};
-
-fuzz_target!(|text: &str| {
-    if let Err(problems) = config::parse(text, Path::new("rig.toml"), &devices::known()) {
-        assert!(!problems.list.is_empty());
-        assert!(!problems.render(false).is_empty() && !problems.render_plain().is_empty());
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::rig_file(data));

@@ -1,10 +1,11 @@
 //! What goes over the channel to the rig thread, and how answers come back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
+use super::primitives::AtomicU8;
 use crate::model::{
     Allowance, Allowed, Approval, AxisId, AxisReading, Caller, CameraChange, CameraSettings, Code, JobId, Name, Origin,
     Report, RigError, Time,

@@ -3,7 +3,8 @@
 //! Reading order: [`worker`](Worker) (a pass), `job` (a plan that runs), `stage`, `camera`, `output`, `sensor` (a
 //! device under the rig thread), `fence` (around its driver), `motion` (proof of arrival and standstill), `person` (what only a person may
 //! order), `approval` (what waits for a person's yes), `lost` (clients that are gone), `watchdog` (stops what moves when
-//! this thread can't), `message`, `handle`, `sync`, `thread`.
+//! this thread can't), `message`, `handle`, `sync` (made of `primitives`, so that
+//! `schedules` can try the orders in which the threads may run), `thread`.
 
 mod approval;
 mod camera;
@@ -16,7 +17,10 @@ mod message;
 mod motion;
 mod output;
 mod person;
+mod primitives;
 mod record;
+#[cfg(test)]
+mod schedules;
 mod sensor;
 mod stage;
 mod sync;

@@ -333,6 +333,14 @@ mod tests {
     }
 
     #[test]
+    fn what_still_moves_has_not_arrived_not_even_at_its_target() {
+        let mut w = watch(0.0, 10.0);
+        assert_eq!(w.read(&reading(500, MotionState::Moving, 5.0), at(505)), Seen::Going);
+        assert_eq!(w.read(&reading(1000, MotionState::Moving, 10.0), at(1005)), Seen::Going);
+        assert_eq!(w.read(&reading(1050, MotionState::Idle, 10.0), at(1055)), Seen::Arrived);
+    }
+
+    #[test]
     fn a_reading_that_was_asked_for_before_the_order_proves_nothing() {
         let mut w = watch(0.0, 10.0);
         w.moved = true;

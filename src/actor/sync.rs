@@ -1,11 +1,9 @@
 //! The small façade over channels, stop bits and wakes that the rig thread and its callers share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
-use parking_lot::Mutex;
-
+use super::primitives::{AtomicBool, AtomicU64, Mutex, Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use super::watchdog::Pulse;
 use crate::model::{Name, StopBy};
 use crate::store::{Kept, PersonStop, Standstills};
@@ -119,15 +117,29 @@ pub const MAX_STAGES: usize = 64;
 pub(crate) const QUEUE: usize = 32;
 
 /// The bounded way to the rig thread.
-pub(crate) struct Inbox<T>(Receiver<T>);
+pub(crate) struct Inbox<T> {
+    orders: Receiver<T>,
+    closed: Arc<AtomicBool>,
+}
 
 /// The callers' end of [`Inbox`].
-pub(crate) struct Outbox<T>(Sender<T>);
+pub(crate) struct Outbox<T> {
+    orders: Sender<T>,
+    /// What was sent and not taken: the channel keeps it as long as there are senders, even when nobody is left who
+    /// could take it.
+    left: Receiver<T>,
+    closed: Arc<AtomicBool>,
+}
 
 impl<T> Clone for Outbox<T> {
     fn clone(&self) -> Self {
-        Outbox(self.0.clone())
+        Outbox { orders: self.orders.clone(), left: self.left.clone(), closed: self.closed.clone() }
     }
+}
+
+/// Drops what nobody will take any more, which answers it.
+fn drop_all<T>(left: &Receiver<T>) {
+    while left.try_recv().is_ok() {}
 }
 
 /// Why an order could not be sent.
@@ -141,24 +153,40 @@ pub(crate) enum NotSent {
 impl<T> Outbox<T> {
     /// Hands an order over, or says at once why not.
     pub(crate) fn send(&self, order: T) -> Result<(), NotSent> {
-        self.0.try_send(order).map_err(|e| match e {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(NotSent::Gone);
+        }
+        self.orders.try_send(order).map_err(|e| match e {
             TrySendError::Full(_) => NotSent::Full,
             TrySendError::Disconnected(_) => NotSent::Gone,
-        })
+        })?;
+        // Either the rig thread's end finds the order, or this finds the end.
+        if self.closed.load(Ordering::SeqCst) {
+            drop_all(&self.left);
+        }
+        Ok(())
     }
 }
 
 impl<T> Inbox<T> {
     /// The next order, if one is there.
     pub(crate) fn take(&self) -> Option<T> {
-        self.0.try_recv().ok()
+        self.orders.try_recv().ok()
+    }
+}
+
+impl<T> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::SeqCst);
+        drop_all(&self.orders);
     }
 }
 
 /// Both ends of the way to the rig thread.
 pub(crate) fn orders<T>() -> (Outbox<T>, Inbox<T>) {
     let (send, receive) = bounded(QUEUE);
-    (Outbox(send), Inbox(receive))
+    let closed = Arc::new(AtomicBool::new(false));
+    (Outbox { orders: send, left: receive.clone(), closed: closed.clone() }, Inbox { orders: receive, closed })
 }
 
 /// What both sides share besides the orders.
@@ -204,8 +232,9 @@ mod tests {
         let p = stops.look();
         assert_eq!((p.by(0), p.by(1), p.by(2)), (Some(StopBy::Model), None, Some(StopBy::Person)));
         stops.ask(0b10, StopBy::Program);
+        stops.ask(0b1000, StopBy::Model);
         stops.done(p);
-        assert_eq!(stops.pending(), 0b10, "a stop that came later is still there");
+        assert_eq!(stops.pending(), 0b1010, "a stop that came later is still there");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::worker::Worker;
 use crate::config::Rig;
 use crate::devices::{Devices, Survey, Surveyed};
 use crate::interlocks::Rules;
-use crate::model::{Epoch, Snapshot};
+use crate::model::{Epoch, Snapshot, Time};
 use crate::store::Kept;
 
 /// A worker with the handle on it, not yet running: tests drive the passes themselves. Stages that a person has
@@ -68,16 +68,21 @@ pub fn spawn(
     std::thread::Builder::new().name("watchdog".into()).spawn(move || watchdog::run(&watching))?;
     let thread = std::thread::Builder::new().name("rig".into()).spawn(move || {
         let _will = will;
-        while !worker.is_done() {
-            let next = worker.pass(clock.now());
-            let rest = next.since(clock.now()).max(Duration::from_micros(100));
-            if !worker.is_done() && !sleeper.0.wait(rest) {
-                worker.abandoned(clock.now());
-                std::thread::park_timeout(rest);
-            }
-        }
+        live(&mut worker, &sleeper, || clock.now());
     })?;
     Ok((handle, thread))
+}
+
+/// Passes and sleeps until the worker is done.
+pub(super) fn live(worker: &mut Worker, sleeper: &Sleeper, now: impl Fn() -> Time) {
+    while !worker.is_done() {
+        let next = worker.pass(now());
+        let rest = next.since(now()).max(Duration::from_micros(100));
+        if !worker.is_done() && !sleeper.0.wait(rest) {
+            worker.abandoned(now());
+            std::thread::park_timeout(rest);
+        }
+    }
 }
 
 /// Runs a survey of a link to its end, on the caller's thread: at most so long.

@@ -1,13 +1,14 @@
 //! The watchdog: when the rig thread is stuck or dead, what may move is stopped past it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::journal::Journal;
+use super::primitives::AtomicU64;
 use super::sync::Shared;
 use crate::devices::link::Lifeline;
 use crate::model::{Code, Event, Fault, Name, Remedy, Snapshot, Time, Trust};
@@ -43,7 +44,8 @@ impl Pulse {
         self.0.store(Pulse::OVER, Ordering::Release);
     }
 
-    fn read(&self) -> u64 {
+    /// The beat.
+    pub(super) fn read(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }

@@ -440,7 +440,8 @@ impl Worker {
 
     /// Takes one order, or gives it back when it must wait for its devices.
     fn order(&mut self, order: Envelope, claimed: &mut Vec<Name>, now: Time) -> Option<Envelope> {
-        if self.closing.is_some() {
+        // The end is answered before the orders of its own pass are looked at.
+        if self.closing.is_some() || self.done {
             self.drop_order(order, &RigError::new(Code::ShuttingDown, "The server is shutting down."));
             return None;
         }

@@ -28,6 +28,17 @@ pub use make::{Devices, make};
 pub use outputs::{Output, OutputEvent, Sensor, SensorEvent};
 pub use survey::{Survey, Surveyed, survey};
 
+/// What a driver's codec makes of bytes that come in pieces, frame by frame, for tests that send anything; `None` for a
+/// driver whose codec is part of it.
+#[doc(hidden)]
+pub fn frames(driver: &str, pieces: &[&[u8]]) -> Option<Vec<String>> {
+    match driver {
+        "grbl" => Some(grbl::frames(pieces)),
+        "zaber" => Some(zaber::frames(pieces)),
+        _ => None,
+    }
+}
+
 /// A driver: one row of [`DRIVERS`].
 pub struct Driver {
     /// Its name in the rig file.

@@ -22,6 +22,7 @@ mod background;
 mod book;
 mod call;
 mod camera;
+mod checks;
 mod describe;
 mod eaa;
 mod elicit;
@@ -53,6 +54,8 @@ mod words;
 
 pub use approvals::AllowRequest;
 pub use call::{Live, RigPart};
+#[doc(hidden)]
+pub use checks::ArgumentChecks;
 pub use face::{Face, Parts};
 pub use front::{Said, lost_call};
 #[cfg(test)]

@@ -16,6 +16,20 @@ use crate::config::{AxisRules, Channels};
 use crate::interlocks::StageTraits;
 use crate::model::{Evidence, OutputKind, SensorKind, Source};
 
+/// What its codec makes of bytes that come in pieces.
+pub(super) fn frames(pieces: &[&[u8]]) -> Vec<String> {
+    let (mut lines, mut found) = (codec::Lines::default(), Vec::new());
+    for piece in pieces {
+        lines.push(piece, |raw| {
+            found.push(match raw {
+                codec::Raw::Line(text) => format!("{:?}", codec::parse(&text)),
+                damaged => format!("{damaged:?}"),
+            });
+        });
+    }
+    found
+}
+
 /// One controller answers for all devices on its link.
 const FAMILY: Option<Family> = Some(Family { name: "grbl", stages_per_link: 1 });
 

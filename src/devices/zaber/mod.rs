@@ -19,6 +19,20 @@ use crate::model::{Evidence, Source};
 use codec::Target;
 pub(super) use survey::Census;
 
+/// What its codec makes of bytes that come in pieces.
+pub(super) fn frames(pieces: &[&[u8]]) -> Vec<String> {
+    let (mut frames, mut found) = (codec::Frames::default(), Vec::new());
+    for piece in pieces {
+        frames.push(piece, |raw| {
+            found.push(match raw {
+                codec::Raw::Frame(text) => format!("{:?}", codec::parse(&text)),
+                damaged => format!("{damaged:?}"),
+            });
+        });
+    }
+    found
+}
+
 /// The row of the table.
 pub(super) const DRIVER: Driver = Driver {
     name: "zaber",

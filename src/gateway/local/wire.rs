@@ -123,7 +123,10 @@ pub enum Request {
 
 impl Request {
     /// Reads a request. What says that it wants a stop is one, whatever else is wrong with it.
-    pub(super) fn read(line: &[u8]) -> Result<Request, String> {
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn read(line: &[u8]) -> Result<Request, String> {
         match serde_json::from_slice(line) {
             Ok(request) => Ok(request),
             Err(error) => match serde_json::from_slice::<Value>(line) {

@@ -146,6 +146,29 @@ fn a_permit_clears_what_it_is_for_and_nothing_else() {
     assert!(p.clear_home(&home(&[]), &permit, &s, NOW).is_err(), "a move's permit homes nothing");
 }
 
+/// Between the judgement of a move and its bytes, or between two of its legs, everything may have changed.
+#[test]
+fn a_leg_is_judged_once_more_on_the_state_on_which_it_is_cleared() {
+    let (mut p, s) = (panel(), state(10.0, 10.0, 3.0));
+    let m = to("a", &[("x", 20.0)]);
+    let permit = p.permit(JOB, Order::Move(&m), &s, NOW).unwrap();
+    let leg = p.rules().resolve(&m, &s).unwrap().legs.remove(0);
+    type Change = fn(&mut Snapshot);
+    let changes: [(Code, Change); 4] = [
+        (Code::Stopped, |s| s.stages[0].stopped_by = Some(StopBy::Model)),
+        (Code::NotReferenced, |s| s.stages[0].axes[0].trust = Trust::Unknown),
+        (Code::Busy, |s| s.stages[0].activity = Activity::Moving),
+        (Code::Stale, |s| s.stages[0].read_at = Some(Time::ZERO)),
+    ];
+    for (code, change) in changes {
+        let mut now = s.clone();
+        change(&mut now);
+        let cleared = p.clear_leg(&Name::new("a"), &leg, &permit, &now, NOW).map(|c| c.obey());
+        assert_eq!(cleared.unwrap_err().code, code);
+    }
+    assert!(p.clear_leg(&Name::new("a"), &leg, &permit, &s, NOW).is_ok());
+}
+
 #[test]
 fn a_blind_step_is_judged_by_nothing_that_needs_a_place_and_by_all_else() {
     let (mut p, s) = (panel(), lost());
