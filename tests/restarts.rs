@@ -259,6 +259,8 @@ impl World {
 
     fn pass(&mut self, ms: u64) {
         let until = self.lab().now() + Duration::from_millis(ms);
+        // What was ordered, taken back or stopped since the last look is seen to now.
+        self.lab().pass();
         while self.lab().now() < until {
             let now = self.lab().now();
             let (due, rest): (Vec<_>, Vec<_>) =
@@ -268,7 +270,7 @@ impl World {
                 self.fault(end);
             }
             let look = now + Duration::from_millis(if self.still() { 50 } else { 10 });
-            self.lab().turn(until.min(look));
+            self.lab().quick_turn(until.min(look));
             let mut answers = Vec::new();
             self.open.retain_mut(|ticket| match answer_of(ticket) {
                 Some(answer) => {

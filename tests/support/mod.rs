@@ -201,14 +201,15 @@ impl Lab {
 
     /// The same, but without a pass that is not due and for which nothing has arrived. For loops that give no
     /// orders.
-    fn quick_turn(&mut self, until: Duration) {
+    pub fn quick_turn(&mut self, until: Duration) {
         if self.carry() || self.next.0 <= self.now {
             self.pass();
         }
         self.step(until);
     }
 
-    fn pass(&mut self) {
+    /// A pass of the worker, whether it is due or not: for loops of [`Lab::quick_turn`], after an order.
+    pub fn pass(&mut self) {
         self.next = self.worker.pass(Time(self.now));
         self.carry();
     }
@@ -400,9 +401,15 @@ impl Lab {
         self.bench.fault("scope", fault).expect("a fault that the bench knows");
     }
 
+    /// The bytes that reached the controller since then, each with its time. They are logged in that order.
+    fn received_since(&self, since: Duration) -> &[(Duration, u8)] {
+        let all = self.bench.received("scope");
+        &all[all.partition_point(|(t, _)| *t < since)..]
+    }
+
     /// The bytes that reached the controller since then.
     pub fn heard_since(&self, since: Duration) -> Vec<u8> {
-        self.bench.received("scope").iter().filter(|(t, _)| *t >= since).map(|(_, b)| *b).collect()
+        self.received_since(since).iter().map(|(_, b)| *b).collect()
     }
 
     /// The whole lines that the controller was sent since then, without real-time bytes.
@@ -413,6 +420,6 @@ impl Lab {
 
     /// When that byte first reached the controller after then.
     pub fn heard_at(&self, since: Duration, byte: u8) -> Option<Duration> {
-        self.bench.received("scope").iter().find(|(t, b)| *t >= since && *b == byte).map(|(t, _)| *t)
+        self.received_since(since).iter().find(|(_, b)| *b == byte).map(|(t, _)| *t)
     }
 }
