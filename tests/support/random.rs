@@ -31,7 +31,7 @@ pub fn share(which: u64, of: u64, usual: u64, run: impl Fn(u64) + std::panic::Re
     let number = |text: &str| text.parse::<u64>().unwrap_or_else(|e| panic!("{text} is no number of seeds: {e}"));
     let seeds = match (std::env::var("STEADYHAND_SEED"), std::env::var("STEADYHAND_SEEDS")) {
         (Ok(one), _) => number(&one)..number(&one) + 1,
-        (_, Ok(many)) => many.split_once("..").map_or(0..number(&many), |(from, to)| number(from)..number(to)),
+        (_, Ok(many)) => many.split_once("..").map_or_else(|| 0..number(&many), |(from, to)| number(from)..number(to)),
         _ => 0..usual,
     };
     let mut failed = Vec::new();
