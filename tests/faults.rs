@@ -4,6 +4,8 @@
 
 #![allow(unreachable_pub)]
 
+#[path = "faults/after.rs"]
+mod after;
 #[path = "faults/cell.rs"]
 mod cell;
 #[path = "faults/driver.rs"]

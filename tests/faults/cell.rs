@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use hw_sim::Bench;
 use steadyhand::actor::Ticket;
-use steadyhand::model::{
-    Activity, CameraChange, Code, Fault, Home, Moved, Name, Remedy, Report, RigError, Shot, StopBy, Trust,
-};
+use steadyhand::model::{Activity, CameraChange, Code, Home, Moved, Name, Report, RigError, Shot, Trust};
 use steadyhand::plans::Sequence;
-use steadyhand::store::{Kept, PersonStop, Standstills};
+use steadyhand::store::{Kept, PersonStop};
 
 use crate::driver::Fragile;
 use crate::rig;
@@ -19,9 +17,9 @@ use crate::rows::{Row, Truth};
 use crate::support::peers::Peer;
 use crate::support::{Lab, answer_of};
 
-const AXES: [&str; 3] = ["x", "y", "z"];
+pub const AXES: [&str; 3] = ["x", "y", "z"];
 /// Tolerance of the rigs, with the benches' backlash and a hair for the reports' decimals, in mm.
-const TOLERANCE: [f64; 3] = [0.025, 0.025, 0.01];
+pub const TOLERANCE: [f64; 3] = [0.025, 0.025, 0.01];
 /// Below this nothing has moved: the benches' backlash and their step.
 const NOTHING: f64 = 0.002;
 /// Where the moves of the cells go, in mm.
@@ -54,7 +52,7 @@ impl Pending {
     }
 }
 
-struct Asked {
+pub struct Asked {
     what: &'static str,
     to: Option<(f64, f64)>,
     pending: Pending,
@@ -75,18 +73,18 @@ pub struct Cell {
     pub lab: Lab,
     pub fragile: Arc<AtomicBool>,
     pub answers: Vec<Answer>,
-    peer: &'static Peer,
-    row: &'static Row,
-    phase: Phase,
-    rig: String,
+    pub peer: &'static Peer,
+    pub row: &'static Row,
+    pub phase: Phase,
+    pub rig: String,
     /// The controller at the other end of the cable.
-    device: &'static str,
-    asked: Vec<Asked>,
+    pub device: &'static str,
+    pub asked: Vec<Asked>,
     /// Where everything stands since all has been answered, unless it was told that it may move.
-    stands: Option<[f64; 3]>,
+    pub stands: Option<[f64; 3]>,
     /// The program has ended.
-    over: bool,
-    trace: String,
+    pub over: bool,
+    pub trace: String,
 }
 
 /// How a cell ended.
@@ -98,7 +96,7 @@ pub struct Outcome {
     pub remedies: Vec<&'static str>,
 }
 
-fn program(rig: &str, bench: Bench, kept: impl Into<Kept>) -> (Lab, Arc<AtomicBool>) {
+pub fn program(rig: &str, bench: Bench, kept: impl Into<Kept>) -> (Lab, Arc<AtomicBool>) {
     let fragile = Arc::new(AtomicBool::new(false));
     let mut lab = Lab::around(rig, bench, kept, |stage| Box::new(Fragile(stage, fragile.clone())));
     lab.grain = Duration::from_micros(500);
@@ -276,7 +274,7 @@ impl Cell {
 
     // ---- time, and what must hold -------------------------------------------------------------------------------
 
-    fn truth(&self) -> [f64; 3] {
+    pub fn truth(&self) -> [f64; 3] {
         AXES.map(|a| self.lab.bench.carriage_mm(self.device, a))
     }
 
@@ -284,12 +282,12 @@ impl Cell {
         AXES.iter().all(|a| self.lab.bench.speed_mm_per_s(self.device, a) == 0.0)
     }
 
-    fn note(&mut self, what: impl std::fmt::Display) {
+    pub fn note(&mut self, what: impl std::fmt::Display) {
         let (now, at) = (self.lab.now().as_secs_f64(), self.truth());
         writeln!(self.trace, "{now:9.4} {at:8.3?} {what}").expect("memory");
     }
 
-    fn fail(&self, what: &str) -> ! {
+    pub fn fail(&self, what: &str) -> ! {
         let log: Vec<String> = self.lab.log.events.lock().iter().map(|e| format!("  {} {}", e.kind, e.what)).collect();
         let scope = self.lab.scope();
         panic!(
@@ -317,7 +315,7 @@ impl Cell {
         code.is_some_and(|c| unreached.contains(&c))
     }
 
-    fn run(&mut self, time: Duration) {
+    pub fn run(&mut self, time: Duration) {
         let until = self.lab.now() + time;
         self.lab.pass();
         while self.lab.now() < until {
@@ -388,7 +386,7 @@ impl Cell {
     }
 
     /// What is said to be known is where it is said to be.
-    fn believed(&self) {
+    pub fn believed(&self) {
         let (scope, at) = (self.lab.scope(), self.truth());
         let blind = match self.row.truth {
             // What a program that has ended last said is nobody's knowledge any more.
@@ -450,139 +448,6 @@ impl Cell {
             self.fail("it moves, and nobody is told");
         }
         self.believed();
-    }
-
-    // ---- what comes next ----------------------------------------------------------------------------------------
-
-    fn wait<T>(&mut self, ticket: Result<Ticket<T>, RigError>) -> Result<T, RigError> {
-        let mut ticket = ticket?;
-        let until = self.lab.now() + Duration::from_secs(90);
-        loop {
-            if let Some(answer) = answer_of(&mut ticket) {
-                return answer;
-            }
-            if self.lab.now() > until {
-                self.fail("an order was never answered, in calm");
-            }
-            self.run(Duration::from_millis(50));
-        }
-    }
-
-    /// The program is started anew, with what it had put on record.
-    fn restart(self) -> Cell {
-        let scope = Name::new("scope");
-        let (stopped, standstills) = (PersonStop::in_memory(), Standstills::in_memory());
-        if self.lab.handle.person_stop().stands() {
-            stopped.keep(None);
-        }
-        standstills.keep(&scope, self.lab.handle.standstills().of(&scope));
-        let Cell { lab, .. } = self;
-        let Lab { bench, .. } = lab;
-        let (lab, fragile) = program(&self.rig, bench, Kept { stopped, standstills });
-        Cell { lab, fragile, over: false, ..self }
-    }
-
-    /// What a person or a model does until it works again; each in a word.
-    fn go_on(mut self) -> (Cell, Vec<&'static str>) {
-        self.note("what comes next");
-        self.stands = None;
-        let mut done = Vec::new();
-        (self.row.mend)(&mut self);
-        self.run(Duration::from_millis(500));
-        for round in 0..8 {
-            let dead = |f: &Fault| match f.remedy {
-                Remedy::Restart => true,
-                // It does not come back by itself: it took another controller for the right one from the beginning.
-                Remedy::Reconnect => round > 3,
-                _ => false,
-            };
-            if self.over || self.lab.scope().fault.as_ref().is_some_and(dead) {
-                self = self.restart();
-                done.push("restart");
-            }
-            let ready = |l: &Lab| {
-                let s = l.state();
-                s.stages.iter().all(|s| s.read_at.is_some()) && s.cameras.iter().all(|c| c.ready)
-            };
-            for _ in 0..40 {
-                let reads = self.lab.state().stages.iter().all(|s| s.read_at.is_some());
-                let camera_fault = self.lab.state().cameras.iter().any(|c| c.fault.is_some());
-                if ready(&self.lab) || (reads && camera_fault) || self.lab.scope().fault.is_some() {
-                    break;
-                }
-                self.run(Duration::from_millis(250));
-            }
-            let scope = self.lab.scope();
-            let by_person = scope.stopped_by == Some(StopBy::Person);
-            if by_person || scope.fault.as_ref().is_some_and(|f| f.remedy == Remedy::Resume) {
-                let ticket = self.lab.handle.resume(&self.lab.person(), None);
-                let said = self.wait(ticket);
-                self.note(format!("resume: {said:?}"));
-                done.push("resume");
-            } else if scope.fault.is_some() || scope.stopped_by.is_some() {
-                let ticket = self.lab.handle.recover(&self.lab.caller, &scope.stage);
-                let said = self.wait(ticket);
-                self.note(format!("clear: {said:?}"));
-                if said.is_ok() {
-                    done.push("clear");
-                } else {
-                    self.run(Duration::from_secs(2));
-                }
-            } else if self.lab.state().cameras.iter().any(|c| c.fault.is_some()) {
-                let ticket = self.lab.handle.recover(&self.lab.caller, &Name::new("cam"));
-                let said = self.wait(ticket);
-                self.note(format!("clear the camera: {said:?}"));
-                if said.is_ok() { done.push("clear") } else { self.run(Duration::from_secs(2)) }
-            } else if ready(&self.lab) {
-                break;
-            }
-        }
-        self.believed();
-        if let Some(fault) = self.lab.scope().fault {
-            self.fail(&format!("it stays faulted: {fault:?}"));
-        }
-        let known = |cell: &Cell| {
-            let scope = cell.lab.scope();
-            scope.axes.iter().all(|a| a.trust >= cell.peer.trust())
-        };
-        if !known(&self) || matches!(self.row.truth, Truth::Unseen | Truth::UnseenHome) {
-            done.push(if self.peer.homes { "home" } else { "declare" });
-            if self.peer.homes {
-                let home = Home { stage: Name::new("scope"), axes: vec![] };
-                let ticket = self.lab.start(Sequence::home("home".into(), home));
-                if let Err(e) = self.wait(ticket) {
-                    self.fail(&format!("it doesn't home in calm: {e}"));
-                }
-            } else {
-                for (i, axis) in AXES.iter().enumerate() {
-                    let value = self.truth()[i] * if i == 2 { 1000.0 } else { 1.0 };
-                    if let Err(e) = self.lab.reference(axis, value) {
-                        self.fail(&format!("{axis} can't be declared in calm: {e}"));
-                    }
-                }
-            }
-        }
-        done.dedup();
-        (self, done)
-    }
-
-    /// A move and a picture, in calm.
-    fn works(&mut self) {
-        let movement = self.lab.to(&[("x", 32.0), ("y", 18.0)]);
-        let ticket = self.lab.begin_move(movement);
-        if let Err(e) = self.wait(ticket) {
-            self.fail(&format!("it doesn't move in calm: {e}"));
-        }
-        let at = self.truth();
-        if (at[0] - 32.0).abs() > TOLERANCE[0] || (at[1] - 18.0).abs() > TOLERANCE[1] {
-            self.fail("a move in calm ended elsewhere");
-        }
-        let shot = Shot { camera: Name::new("cam"), change: CameraChange::default() };
-        let rig = self.lab.handle.rig().clone();
-        let ticket = self.lab.start(Sequence::picture("picture".into(), &rig, vec![], shot));
-        if let Err(e) = self.wait(ticket) {
-            self.fail(&format!("no picture in calm: {e}"));
-        }
     }
 }
 

@@ -21,17 +21,20 @@ pub enum Truth {
     UnseenHome,
 }
 
+/// What is done to the bench and the program of a cell.
+pub type Deed = fn(&mut Cell);
+
 /// A fault.
 pub struct Row {
     pub name: &'static str,
     pub phases: &'static [Phase],
     /// The protocols over which it can happen.
     pub peers: &'static [&'static str],
-    pub begin: fn(&mut Cell),
+    pub begin: Deed,
     /// After so many milliseconds it ends by itself.
-    pub ends: Option<(u64, fn(&mut Cell))>,
+    pub ends: Option<(u64, Deed)>,
     /// What a person mends before going on.
-    pub mend: fn(&mut Cell),
+    pub mend: Deed,
     pub truth: Truth,
     /// It is about the camera: at rest a picture is asked for.
     pub camera: bool,
