@@ -115,7 +115,7 @@ fn random_boxes(rig: &mut DocumentMut, frames: &[Frame; 3], random: &mut Random)
         for (i, axis) in AXES.iter().enumerate().filter(|(i, _)| sides[*i] != UNBOUNDED) {
             let per_mm = if *axis == "z" { 1000.0 } else { 1.0 };
             let span = Array::from_iter([sides[i].0 * per_mm, sides[i].1 * per_mm]);
-            shape.insert(&format!("scope.{axis}"), span.into());
+            shape.insert(format!("scope.{axis}"), span.into());
         }
         let mut keep_out = Table::new();
         keep_out["name"] = value(format!("box {n}"));
