@@ -35,6 +35,9 @@ struct Order {
     furthest: f64,
     /// Nothing else moves or is asked meanwhile.
     alone: bool,
+    /// Until then it must have begun, or never does.
+    deadline: Duration,
+    begun: bool,
 }
 
 /// Something else that will be answered: in words, once it is.
@@ -159,7 +162,9 @@ impl World {
         let began = self.truth();
         let Ok(ticket) = self.lab().handle.run(&caller, Box::new(plan)) else { return };
         self.open.iter_mut().for_each(|o| o.alone = false);
-        self.open.push(Order { what, caller: caller.id, job: ticket.job(), ticket, began, furthest: 0.0, alone });
+        let (job, deadline) = (ticket.job(), self.lab().now() + self.lab().rig().calls.queue_deadline);
+        let (furthest, begun) = (0.0, false);
+        self.open.push(Order { what, caller: caller.id, job, ticket, began, furthest, alone, deadline, begun });
     }
 
     fn begin_move(&mut self) {
@@ -423,9 +428,15 @@ impl World {
     }
 
     fn hear(&mut self) {
-        let at = self.truth();
+        let (at, now, state) = (self.truth(), self.lab().now(), self.lab().state());
         let mut answers = Vec::new();
         for mut order in std::mem::take(&mut self.open) {
+            if !order.begun && order.job.is_some_and(|job| state.job(job).is_some()) {
+                order.begun = true;
+                if now > order.deadline + Duration::from_millis(100) {
+                    self.fail(&format!("{} was begun after its deadline", order.what));
+                }
+            }
             let way = (0..3).map(|i| (at[i] - order.began[i]).abs()).fold(0.0, f64::max);
             order.furthest = order.furthest.max(way);
             match answer_of(&mut order.ticket) {

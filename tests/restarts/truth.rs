@@ -46,6 +46,14 @@ impl World {
         worst
     }
 
+    /// Whether it is told that the axes may move: that they can't be reached, or do not obey.
+    fn loud(&self) -> bool {
+        let lab = self.lab.as_ref().expect("a run of the program");
+        let scope = lab.scope();
+        scope.activity == Activity::Offline
+            || scope.fault.is_some_and(|f| matches!(f.code, Code::StopNotSent | Code::StopNotConfirmed))
+    }
+
     /// How often something that went wrong, or a stop, has been told.
     fn told(&mut self) -> usize {
         let log = self.lab().log.clone();
@@ -79,12 +87,12 @@ impl World {
         if scope.stopped_by.is_none() && self.stopped_since.is_some_and(|t| now > t + Duration::from_millis(50)) {
             self.stopped_since = None;
         }
+        // A stop that was lost on the line is sent again, or the controller is reset.
+        let stops_by = Duration::from_millis(if self.garbled { 3500 } else { 1000 }) + self.link;
         for (since, what) in [(self.stopped_since, "stopped"), (self.orphaned_since, "left by its caller")] {
-            if since.is_some_and(|t| now > t + Duration::from_secs(6)) && !still {
-                let told = matches!(fault, Some(Code::StopNotSent | Code::StopNotConfirmed));
-                if !told && scope.activity != Activity::Offline {
-                    self.fail(&format!("it was {what} 6 s ago, moves, and nobody is told"));
-                }
+            let late = since.filter(|t| now > *t + stops_by && !still && !self.loud());
+            if let Some(since) = late {
+                self.fail(&format!("it was {what} {:?} ago, moves, and nobody is told", now - since));
             }
         }
         // At rest, and read at rest: what is said to be known is true at any time.
@@ -149,6 +157,9 @@ impl World {
         }
         if order.alone && moved == Moved::Yes && order.furthest < NOTHING / 4.0 {
             self.fail(&format!("{} is said to have moved, and did not", order.what));
+        }
+        if order.alone && !self.still() && moved != Moved::Unknown && !self.loud() {
+            self.fail(&format!("{} is answered while it moves", order.what));
         }
         let expired = answer.as_ref().is_err_and(|e| e.code == Code::Expired);
         if expired && self.begun(order.job) {
