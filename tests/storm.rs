@@ -472,6 +472,10 @@ impl Storm {
     fn works_again(&mut self) {
         let mut said = Vec::new();
         for _ in 0..4 {
+            // What the controller does after a freeze or a reset can look like somebody's hand.
+            let ticket = self.lab.handle.resume(&self.lab.person(), None);
+            let resumed = self.wait(ticket);
+            self.note(format!("resume in calm: {resumed:?}"));
             let ticket = self.lab.handle.recover(&self.lab.caller, &Name::new("scope"));
             let recovered = self.wait(ticket);
             self.note(format!("recover in calm: {recovered:?}"));
