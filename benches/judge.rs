@@ -1,19 +1,25 @@
 //! How long one judgement takes: a move on a rig of five stages with ten keep-outs and twenty rules, all of which look at
-//! it. Prints the median and the 99th percentile in microseconds, of the verdict alone.
+//! it. Prints the median and the 99th percentile in microseconds, of the verdict alone, and the verdict's share of a whole
+//! call of `check_move`, from the client's request to its answer.
 #![allow(clippy::print_stdout)]
 
+#[path = "../tests/desk/mod.rs"]
+mod desk;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use hw_sim::Bench;
-use steadyhand::model::{Activity, Snapshot, Trust};
-use steadyhand::units::{Position, Unit};
-use support::Lab;
+use desk::Desk;
+use hw_sim::{Bench, MICROSCOPE_TOML};
+use serde_json::json;
+use steadyhand::model::{AxisId, Move, Name};
+use steadyhand::units::Position;
+use support::{Lab, aim};
 
 const MOVES: usize = 5000;
+const CALLS: usize = 1000;
 
 /// The demonstration's stage four times more, ten boxes beside its way, and twenty rules that hold.
 fn rig() -> String {
@@ -45,35 +51,76 @@ fn rig() -> String {
     text
 }
 
-fn main() {
-    let mut lab = Lab::new(&rig(), Bench::microscope(1));
-    lab.run_ms(100);
-    let mut state = Snapshot::clone(&lab.state());
-    let now = lab.handle.now();
-    state.at = now;
-    for stage in &mut state.stages {
-        (stage.activity, stage.read_at, stage.fault) = (Activity::Idle, Some(now), None);
-        for axis in &mut stage.axes {
-            axis.trust = Trust::Referenced;
-            axis.position = Position::new(20.0, Unit::Mm).ok().filter(|_| axis.axis.as_str() != "z");
-            axis.position = axis.position.or(Position::new(3000.0, Unit::Um).ok());
+/// A controller for each of the five stages.
+fn bench() -> Bench {
+    let begin = MICROSCOPE_TOML.find("[[controller]]").expect("a controller");
+    let end = MICROSCOPE_TOML.find("[[io]]").expect("a box");
+    let mut text = MICROSCOPE_TOML.to_owned();
+    for i in 2..=5 {
+        let id = format!("id = \"port{i}\"");
+        text.push_str(&MICROSCOPE_TOML[begin..end].replacen("id = \"scope\"", &id, 1));
+    }
+    Bench::from_toml(&text).expect("a bench")
+}
+
+/// The five stages online and at rest, where a person has declared that they stand at 20 mm, and z at 3 mm.
+fn lab() -> Lab {
+    let mut lab = Lab::new(&rig().replace("trust = \"referenced\"", "trust = \"assumed\""), bench());
+    lab.online();
+    for stage in ["scope", "scope2", "scope3", "scope4", "scope5"] {
+        // The controllers lock themselves until they are homed.
+        lab.recover(stage).expect("unlocked");
+        for axis in ["x", "y", "z"] {
+            let here = Position::base(if axis == "z" { 3.0 } else { 20.0 }).expect("finite");
+            let ticket = lab.handle.reference(&lab.person(), &AxisId::new(stage, axis), here).expect("room");
+            lab.answer(ticket).expect("declared");
         }
     }
-    let rules = lab.handle.rules();
-    let mut times: Vec<Duration> = Vec::with_capacity(MOVES);
+    lab.run_ms(500);
+    lab
+}
+
+fn target(i: usize) -> (f64, f64) {
+    (15.0 + (i % 50) as f64, 10.0 + (i % 30) as f64)
+}
+
+fn us(times: &mut [Duration], share: usize) -> f64 {
+    times.sort();
+    times[(times.len() * share / 100).min(times.len() - 1)].as_secs_f64() * 1e6
+}
+
+fn main() {
+    let lab = lab();
+    let (state, now, rules) = (lab.state(), lab.handle.now(), lab.handle.rules());
+    let mut judged = Vec::with_capacity(MOVES);
     for i in 0..MOVES {
-        let x = 15.0 + (i % 50) as f64;
-        let movement = lab.to(&[("x", x), ("y", 10.0 + (i % 30) as f64)]);
+        let (x, y) = target(i);
+        let movement = Move { stage: Name::new("scope"), aim: aim(&[("x", x), ("y", y)]) };
         let began = Instant::now();
         let verdict = rules.judge_move(&movement, &state, now).expect("a verdict");
-        times.push(began.elapsed());
+        judged.push(began.elapsed());
         assert!(verdict.refusals.is_empty(), "{:?}", verdict.refusals);
     }
-    times.sort();
-    let us = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)].as_secs_f64() * 1e6;
+    let median = us(&mut judged, 50);
+    let p99 = us(&mut judged, 99);
+    println!("{MOVES} moves, 5 stages, 10 keep-outs, 20 rules: median {median:.1} us, p99 {p99:.1} us a judgement");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut calls = runtime.block_on(async {
+        let desk = Desk::new(lab).await;
+        let mut times = Vec::with_capacity(CALLS);
+        for i in 0..CALLS {
+            let (x, y) = target(i);
+            let began = Instant::now();
+            let answer =
+                desk.ok("check_move", json!({ "stage": "scope", "targets": { "x": x, "y": y }, "unit": "mm" })).await;
+            times.push(began.elapsed());
+            assert_eq!(answer["allowed"], true, "{answer}");
+        }
+        times
+    });
+    let call = us(&mut calls, 50);
     println!(
-        "{MOVES} moves, 5 stages, 10 keep-outs, 20 rules: median {:.1} us, p99 {:.1} us a judgement",
-        us(50),
-        us(99)
+        "{CALLS} calls of check_move within one process: median {call:.0} us; judging is {:.0} % of that",
+        median / call * 100.0
     );
 }

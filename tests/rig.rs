@@ -309,6 +309,66 @@ fn farewell(lab: &mut Lab) -> Result<(), steadyhand::model::RigError> {
 }
 
 #[test]
+fn a_move_whose_end_nobody_saw_when_the_program_ended_is_not_said_to_have_moved_nothing() {
+    let mut lab = Lab::homed(1);
+    let ticket = moving(&mut lab, &[("x", 2.0)]);
+    lab.fault(Fault::Mute { on: true });
+    let end = lab.handle.shutdown(&lab.caller).unwrap();
+    assert_eq!(lab.answer(end).unwrap_err().code, Code::StopNotConfirmed);
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::ShuttingDown, Moved::Unknown), "{e}");
+}
+
+#[test]
+fn a_refusal_in_the_middle_of_homing_is_none_and_homing_is_stopped() {
+    let mut lab = Lab::homed(1);
+    let home = steadyhand::model::Home { stage: steadyhand::model::Name::new("scope"), axes: vec![] };
+    let ticket = lab.start(steadyhand::plans::Sequence::home("home".into(), home)).unwrap();
+    lab.run_ms(900);
+    assert_ne!(["x", "y", "z"].map(|a| lab.bench.speed_mm_per_s("scope", a)), [0.0; 3], "it homes");
+    lab.fault(Fault::Inject { bytes: b"error:7\r\n".to_vec() });
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!(e.code, Code::ControllerRefused, "{e}");
+    assert_ne!(e.moved, Moved::No, "{e}");
+    assert_eq!(["x", "y", "z"].map(|a| lab.bench.speed_mm_per_s("scope", a)), [0.0; 3], "it stands when that is said");
+}
+
+#[test]
+fn a_picture_is_not_taken_where_the_stage_has_gone_since_it_arrived() {
+    let rig = support::DEMO.replacen("settle_ms = 30", "settle_ms = 900", 1);
+    let picture = |lab: &mut Lab| {
+        let movement = lab.to(&[("z", 2000.0)]);
+        let shot = steadyhand::model::Shot { camera: steadyhand::model::Name::new("cam"), change: Default::default() };
+        let rig = lab.handle.rig().clone();
+        let plan = steadyhand::plans::Sequence::picture("picture".into(), &rig, vec![movement], shot);
+        let ticket = lab.start(plan).unwrap();
+        lab.until("it settles", Duration::from_secs(8), |l| {
+            l.state().jobs.iter().any(|j| j.doing.starts_with("settling"))
+        });
+        ticket
+    };
+    let homed = || {
+        let mut lab = Lab::new(&rig, hw_sim::Bench::microscope(1));
+        lab.online();
+        lab.home().unwrap();
+        lab
+    };
+    // Another program sends it on.
+    let mut lab = homed();
+    let ticket = picture(&mut lab);
+    lab.bench.write("scope", b"$J=G91X-1F1200\n");
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::MovedOn, Moved::Yes), "{e}");
+    // Its controller restarts.
+    let mut lab = homed();
+    let ticket = picture(&mut lab);
+    lab.fault(Fault::Reset);
+    lab.run_ms(300);
+    let e = lab.answer(ticket).unwrap_err();
+    assert_eq!((e.code, e.moved), (Code::Faulted, Moved::Yes), "{e}");
+}
+
+#[test]
 fn the_end_of_the_program_claims_no_standstill_that_it_has_not_seen() {
     let mut lab = Lab::homed(1);
     assert!(farewell(&mut lab).is_ok());

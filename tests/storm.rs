@@ -248,6 +248,8 @@ impl Storm {
         while faults && breaks.len() < 4 && self.random.chance(60) {
             breaks.push(self.lab.now() + Duration::from_millis(self.random.below(ms.max(1))));
         }
+        // What was ordered, taken back or stopped since the last look is seen to now.
+        self.lab.pass();
         while self.lab.now() < until {
             let now = self.lab.now();
             let due = breaks.iter().filter(|t| **t <= now).count();
@@ -265,7 +267,7 @@ impl Storm {
             // Looked at often enough to see a carriage where it should not be.
             let moving = AXES.iter().any(|a| self.lab.bench.speed_mm_per_s("scope", a) != 0.0);
             let look = now + Duration::from_millis(if moving { 5 } else { 50 });
-            self.lab.turn(next.min(until).min(look));
+            self.lab.quick_turn(next.min(until).min(look));
             self.cut_line();
             self.hear();
             self.judge();
@@ -470,6 +472,10 @@ impl Storm {
     fn works_again(&mut self) {
         let mut said = Vec::new();
         for _ in 0..4 {
+            // What the controller does after a freeze or a reset can look like somebody's hand.
+            let ticket = self.lab.handle.resume(&self.lab.person(), None);
+            let resumed = self.wait(ticket);
+            self.note(format!("resume in calm: {resumed:?}"));
             let ticket = self.lab.handle.recover(&self.lab.caller, &Name::new("scope"));
             let recovered = self.wait(ticket);
             self.note(format!("recover in calm: {recovered:?}"));

@@ -151,6 +151,8 @@ pub(super) struct Job {
     frames: Vec<Arc<Frame>>,
     /// The light that was opened, and what it is put back to.
     lit: Option<(usize, OutputValue)>,
+    /// Where the stages stood to which its moves have led.
+    arrived: Vec<(usize, Vec<AxisReading>)>,
     /// What a person is asked to do by hand.
     pub(super) waits_for: Option<String>,
     /// What a person is asked to approve.
@@ -192,6 +194,7 @@ impl Job {
             drifts: Vec::new(),
             frames: Vec::new(),
             lit: None,
+            arrived: Vec::new(),
             waits_for: None,
             approval: None,
             events: Vec::new(),
@@ -202,6 +205,11 @@ impl Job {
     /// Whether it is to end.
     pub(super) fn is_ending(&self) -> bool {
         self.ending.is_some()
+    }
+
+    /// What is known of its motions, should nobody see how the last one ends.
+    pub(super) fn moved_at_most(&self) -> Moved {
+        if matches!(self.stand, Stand::Leg { .. } | Stand::Home { .. }) { Moved::Unknown } else { self.moved }
     }
 
     /// Whether its caller is gone.
@@ -551,7 +559,11 @@ impl Job {
 
     fn next_leg(&mut self, stage: usize, mut rest: VecDeque<Leg>, bench: &mut Bench<'_>) -> Result<Flow, RigError> {
         bench.stages[stage].goes_on_to(rest.iter());
-        let Some(leg) = rest.pop_front() else { return Ok(Flow::Again) };
+        let Some(leg) = rest.pop_front() else {
+            self.arrived.retain(|(other, _)| *other != stage);
+            self.arrived.push((stage, bench.stages[stage].readings()));
+            return Ok(Flow::Again);
+        };
         bench.stages[stage].poll(bench.now);
         self.wait(Stand::Fresh { since: bench.now, then: Then::Leg { stage, leg, rest } })
     }

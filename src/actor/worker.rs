@@ -23,7 +23,8 @@ use crate::devices::link::gate::Gate;
 use crate::devices::{self, Devices};
 use crate::interlocks::{Panel, Rules};
 use crate::model::{
-    CameraSettings, Code, Epoch, Event, JobId, JobState, JobStatus, Moved, Name, RigError, Snapshot, StopBy, Time,
+    CameraSettings, Code, Epoch, Event, JobId, JobState, JobStatus, Moved, Name, Report, RigError, Snapshot, StopBy,
+    Time,
 };
 
 /// Ended jobs that are remembered.
@@ -315,35 +316,41 @@ impl Worker {
         });
         for (id, result) in over {
             let Some(i) = self.jobs.iter().position(|j| j.id == id) else { continue };
-            let mut job = self.jobs.remove(i);
-            self.panel.revoke(id);
-            for event in job.events.drain(..) {
-                self.tell_log(event);
-            }
-            let state = match &result {
-                Ok(report) => JobState::Done(report.clone()),
-                Err(e) => JobState::Failed(e.clone()),
-            };
-            let told = self.outcome(&job, &result, now);
-            self.tell_log(told);
-            self.ended.push_back(Arc::new(JobStatus {
-                id,
-                title: job.title.clone(),
-                caller: job.caller.clone(),
-                started: job.started,
-                state,
-                doing: String::new(),
-                orphan: job.orphan,
-                waits_for: None,
-                approval: None,
-            }));
-            while self.ended.len() > REMEMBERED {
-                self.ended.pop_front();
-            }
-            // The state that the answer speaks of is there before the answer.
-            self.publish(now);
-            job.answer(result);
+            let job = self.jobs.remove(i);
+            self.ended(job, result, now);
         }
+    }
+
+    /// A job has ended: that goes on record and into the state, and then to its caller.
+    fn ended(&mut self, mut job: Job, result: Result<Report, RigError>, now: Time) {
+        let id = job.id;
+        self.panel.revoke(id);
+        for event in job.events.drain(..) {
+            self.tell_log(event);
+        }
+        let state = match &result {
+            Ok(report) => JobState::Done(report.clone()),
+            Err(e) => JobState::Failed(e.clone()),
+        };
+        let told = self.outcome(&job, &result, now);
+        self.tell_log(told);
+        self.ended.push_back(Arc::new(JobStatus {
+            id,
+            title: job.title.clone(),
+            caller: job.caller.clone(),
+            started: job.started,
+            state,
+            doing: String::new(),
+            orphan: job.orphan,
+            waits_for: None,
+            approval: None,
+        }));
+        while self.ended.len() > REMEMBERED {
+            self.ended.pop_front();
+        }
+        // The state that the answer speaks of is there before the answer.
+        self.publish(now);
+        job.answer(result);
     }
 
     // ---- things that end later ----------------------------------------------------------------------------
@@ -391,6 +398,12 @@ impl Worker {
         let restless: Vec<String> = restless.map(|s| s.status.stage.to_string()).collect();
         let unsafe_outputs = self.outputs.iter().filter(|o| !o.is_safe());
         let unsafe_outputs: Vec<String> = unsafe_outputs.map(|o| o.status.output.to_string()).collect();
+        for job in std::mem::take(&mut self.jobs) {
+            // Nobody has seen how it ended, and nobody will.
+            let moved = job.moved_at_most();
+            let what = "The server ended before it was known how this ended.";
+            self.ended(job, Err(RigError::new(Code::ShuttingDown, what).moved(moved)), now);
+        }
         for stage in &mut self.stages {
             stage.close();
         }

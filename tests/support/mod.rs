@@ -18,7 +18,7 @@ use hw_sim::{Bench, Fault};
 use parking_lot::Mutex;
 use steadyhand::actor::{Clock, Entry, Journal, RigHandle, Sleeper, Ticket, Worker, assemble};
 use steadyhand::config::{self, Rig};
-use steadyhand::devices::{self, link::memory::Far};
+use steadyhand::devices::{self, Stage, link::memory::Far};
 use steadyhand::model::{
     Aim, AxisId, AxisReading, Caller, Epoch, Event, Home, Move, Name, Report, RigError, Shot, Snapshot, StageStatus,
     StopBy, Time, Way,
@@ -109,6 +109,8 @@ pub struct Lab {
     now: Duration,
     /// Until then bytes may be on their way, so that the bench is looked at often.
     lively_until: Duration,
+    /// The worker has ended.
+    over: bool,
     /// The shortest step of the clock: what happens within one is seen together.
     pub grain: Duration,
     _sleeper: Sleeper,
@@ -146,9 +148,19 @@ impl Lab {
 
     /// The same, with what is on record from before.
     pub fn with(rig_file: &str, bench: Bench, kept: impl Into<Kept>) -> Lab {
+        Lab::around(rig_file, bench, kept, |stage| stage)
+    }
+
+    /// The same, with something around each stage's driver.
+    pub fn around(
+        rig_file: &str,
+        bench: Bench,
+        kept: impl Into<Kept>,
+        around: impl FnMut(Box<dyn Stage>) -> Box<dyn Stage>,
+    ) -> Lab {
         let rig = rig(rig_file);
         let mut cables = Vec::new();
-        let devices = devices::make(&rig, &mut |link| {
+        let mut devices = devices::make(&rig, &mut |link| {
             let device = match link.id.as_str() {
                 "scope-port" => "scope",
                 "camera-port" => "cam",
@@ -160,6 +172,7 @@ impl Lab {
             far.connector(device)
         })
         .expect("devices");
+        devices.stages = devices.stages.into_iter().map(around).collect();
         // A bench that has been used goes on where it is: the program was started anew, the bench was not.
         let now = bench.now();
         let clock = Arc::new(AtomicU64::new(u64::try_from(now.as_nanos()).unwrap()));
@@ -178,6 +191,7 @@ impl Lab {
             next: Time::ZERO,
             now,
             lively_until: Duration::ZERO,
+            over: false,
             grain: Duration::from_micros(100),
             _sleeper: sleeper,
         }
@@ -201,14 +215,19 @@ impl Lab {
 
     /// The same, but without a pass that is not due and for which nothing has arrived. For loops that give no
     /// orders.
-    fn quick_turn(&mut self, until: Duration) {
+    pub fn quick_turn(&mut self, until: Duration) {
         if self.carry() || self.next.0 <= self.now {
             self.pass();
         }
         self.step(until);
     }
 
-    fn pass(&mut self) {
+    /// A pass of the worker, whether it is due or not: for loops of [`Lab::quick_turn`], after an order.
+    pub fn pass(&mut self) {
+        if self.over {
+            self.next = Time(self.now + QUIET_STEP);
+            return;
+        }
         self.next = self.worker.pass(Time(self.now));
         self.carry();
     }
@@ -264,6 +283,26 @@ impl Lab {
         while self.now < until {
             self.quick_turn(until);
         }
+    }
+
+    /// Pulls the cable out of a device of the bench and puts it into another.
+    pub fn swap_cable(&mut self, from: &str, to: &str) {
+        let pulled = self.bench.unplugs(to);
+        for c in self.cables.iter_mut().filter(|c| c.device == from) {
+            c.far.plug(false);
+            c.far.take();
+            (c.device, c.pulled) = (to.to_owned(), pulled);
+        }
+    }
+
+    /// How many bytes the link to a device takes until the bench has them; 0 makes it full.
+    pub fn bound(&mut self, device: &str, room: Option<usize>) {
+        self.cables.iter().filter(|c| c.device == device).for_each(|c| c.far.bound(room));
+    }
+
+    /// The worker is done: from now on only the bench goes on.
+    pub fn end(&mut self) {
+        self.over = true;
     }
 
     pub fn run_ms(&mut self, ms: u64) {
@@ -400,9 +439,15 @@ impl Lab {
         self.bench.fault("scope", fault).expect("a fault that the bench knows");
     }
 
+    /// The bytes that reached the controller since then, each with its time. They are logged in that order.
+    fn received_since(&self, since: Duration) -> &[(Duration, u8)] {
+        let all = self.bench.received("scope");
+        &all[all.partition_point(|(t, _)| *t < since)..]
+    }
+
     /// The bytes that reached the controller since then.
     pub fn heard_since(&self, since: Duration) -> Vec<u8> {
-        self.bench.received("scope").iter().filter(|(t, _)| *t >= since).map(|(_, b)| *b).collect()
+        self.received_since(since).iter().map(|(_, b)| *b).collect()
     }
 
     /// The whole lines that the controller was sent since then, without real-time bytes.
@@ -413,6 +458,6 @@ impl Lab {
 
     /// When that byte first reached the controller after then.
     pub fn heard_at(&self, since: Duration, byte: u8) -> Option<Duration> {
-        self.bench.received("scope").iter().find(|(t, b)| *t >= since && *b == byte).map(|(t, _)| *t)
+        self.received_since(since).iter().find(|(_, b)| *b == byte).map(|(t, _)| *t)
     }
 }

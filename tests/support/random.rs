@@ -25,16 +25,17 @@ impl Random {
     }
 }
 
-/// Runs one of `of` shares of the seeds, so that cores share the work: as many as `STEADYHAND_SEEDS` says, or the one of
-/// `STEADYHAND_SEED`.
+/// Runs one of `of` shares of the seeds, so that cores share the work: as many as `STEADYHAND_SEEDS` says (`1000`, or those
+/// of `1000..2000`), or the one of `STEADYHAND_SEED`.
 pub fn share(which: u64, of: u64, usual: u64, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seeds: Vec<u64> = match number("STEADYHAND_SEED") {
-        Some(one) => vec![one],
-        None => (0..number("STEADYHAND_SEEDS").unwrap_or(usual)).collect(),
+    let number = |text: &str| text.parse::<u64>().unwrap_or_else(|e| panic!("{text} is no number of seeds: {e}"));
+    let seeds = match (std::env::var("STEADYHAND_SEED"), std::env::var("STEADYHAND_SEEDS")) {
+        (Ok(one), _) => number(&one)..number(&one) + 1,
+        (_, Ok(many)) => many.split_once("..").map_or_else(|| 0..number(&many), |(from, to)| number(from)..number(to)),
+        _ => 0..usual,
     };
     let mut failed = Vec::new();
-    for seed in seeds.into_iter().filter(|s| s % of == which) {
+    for seed in seeds.filter(|s| s % of == which) {
         if std::panic::catch_unwind(|| run(seed)).is_err() {
             eprintln!("seed {seed} failed");
             failed.push(seed);

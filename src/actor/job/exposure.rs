@@ -70,12 +70,34 @@ impl Job {
             }
             return self.wait(Stand::Before { since, camera });
         }
+        self.still_there(bench)?;
         let shot = Shot { camera: bench.rig.cameras[camera].id.clone(), change: CameraChange::default() };
         let state = bench.state();
         bench.panel.clear_shot(&shot, self.permit()?, &state)?;
         bench.cameras[camera].shoot(bench.now)?;
         let epochs = bench.stages.iter().map(|s| s.status.epoch.0).collect();
         self.wait(Stand::Exposing { camera, asked_at: bench.now, before: bench.positions(), epochs })
+    }
+
+    /// A picture is of the place to which the plan has moved: what has a fault since, or is elsewhere, is not there.
+    fn still_there(&self, bench: &Bench<'_>) -> Result<(), RigError> {
+        for (stage, stood) in &self.arrived {
+            let (status, axes) = (&bench.stages[*stage].status, &bench.rig.stages[*stage].axes);
+            if let Some(fault) = &status.fault {
+                let what = format!("{} No picture was taken.", fault.what);
+                return Err(RigError::new(Code::Faulted, what).on(&status.stage));
+            }
+            let strayed = status.axes.iter().zip(stood).zip(axes).find(|((now, stood), axis)| {
+                let way = now.position.zip(stood.position).map(|(now, stood)| (now - stood).abs());
+                way.is_none_or(|w| w > axis.tolerance)
+            });
+            if let Some((_, axis)) = strayed {
+                let what =
+                    format!("{} is not known to stand where it arrived any more; no picture was taken.", axis.id);
+                return Err(RigError::new(Code::MovedOn, what).on(&status.stage));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn exposed(

@@ -8,6 +8,9 @@ use super::{Doing, Search, StageUnit};
 use crate::devices::{MotionState, Reading, StageEvent, StageFacts};
 use crate::model::{Activity, Code, Moved, Remedy, Time, Trust};
 
+/// How soon homing is refused that is refused: some controllers tell nothing while they home.
+const REFUSAL: Duration = Duration::from_millis(500);
+
 impl StageUnit {
     pub(super) fn digest(&mut self, event: StageEvent, now: Time) {
         if self.lent {
@@ -33,10 +36,17 @@ impl StageUnit {
             StageEvent::Refused { code, what } => {
                 let what = format!("The controller refused: {what}.");
                 self.note("refused", what.clone());
-                match &self.doing {
-                    Doing::Moving(_) => self.end(Err(self.error(code, &what, Moved::No))),
-                    Doing::Homing(_) => self.end(Err(self.error(code, &what, Moved::No))),
-                    Doing::Stopping(_) | Doing::Nothing => {}
+                // What has moved, or may have for so long, was not refused: that answers something else.
+                let begun = match &self.doing {
+                    Doing::Moving(watch) => watch.has_moved(),
+                    Doing::Homing(search) => now.since(search.since) > REFUSAL,
+                    Doing::Stopping(_) | Doing::Nothing => return,
+                };
+                if begun {
+                    let cause = self.error(code, &what, Moved::Unknown);
+                    self.abandon(cause, now);
+                } else {
+                    self.end(Err(self.error(code, &what, Moved::No)));
                 }
             }
             StageEvent::Unanswered { what } => {
