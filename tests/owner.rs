@@ -598,7 +598,7 @@ fn hole_04_a_persons_stop_outlives_kill_9_and_a_restart() {
         server.child.wait().expect("dead");
         server = serve(folder.path());
         let state = |s: &mut Server| facts(&s.call("get_state", json!({})))["stages"][0].clone();
-        until("the stage is read", || state(&mut server)["activity"] == "idle");
+        until("the stage is read", || state(&mut server)["axes"]["x"]["position"].is_number());
         assert_eq!(state(&mut server)["stopped_by"], "person");
         refuses_all(&mut server);
     }

@@ -115,10 +115,17 @@ impl Second for Wedged<Box<dyn Second>> {
     }
 }
 
+/// A panic without the words and the backtrace of one, which on a slow machine take longer than the watchdog's patience.
+fn on_purpose() -> ! {
+    std::panic::resume_unwind(Box::new("on purpose"))
+}
+
 impl Stage for Wedged<Box<dyn Stage>> {
     fn tick(&mut self, now: Time, out: &mut Vec<StageEvent>) -> Time {
         self.1.here(Where::Decoder);
-        assert!(!self.1.is(Where::Fails), "on purpose");
+        if self.1.is(Where::Fails) {
+            on_purpose();
+        }
         self.0.tick(now, out)
     }
     fn poll(&mut self, now: Time) {
@@ -156,7 +163,9 @@ struct Deadly(Arc<AtomicBool>, Arc<Mutex<Vec<Event>>>, bool);
 
 impl Journal for Deadly {
     fn append(&mut self, event: Event) -> Option<Entry> {
-        assert!(self.2 || !self.0.load(Ordering::SeqCst), "on purpose");
+        if !self.2 && self.0.load(Ordering::SeqCst) {
+            on_purpose();
+        }
         self.1.lock().push(event);
         Some(Entry::Written)
     }
