@@ -21,6 +21,11 @@ impl StageUnit {
             StageEvent::Online(facts) => self.online(*facts, now),
             StageEvent::Offline { code, what } => self.offline(code, what, now),
             StageEvent::Stirring => {
+                if let Doing::Stopping(stopping) = &mut self.doing
+                    && std::mem::take(&mut stopping.unidentified)
+                {
+                    stopping.grace = now;
+                }
                 if self.status.activity == Activity::Connecting && self.is_free() {
                     self.note("note", "It was found moving, though not by an order from here.".into());
                     self.set_activity(Activity::Moving);
@@ -132,11 +137,13 @@ impl StageUnit {
         }
         self.arm(!self.is_free(), false);
         self.last = None;
+        self.recalls = true;
         self.resting = None;
         self.status.read_at = None;
         if let Doing::Stopping(stopping) = &mut self.doing {
             // A stop that was given before it was known: standstill is still to be read.
             stopping.watch = StillWatch::new(now);
+            (stopping.grace, stopping.unidentified) = (now, false);
             self.bump();
             return self.poll(now);
         }
@@ -251,11 +258,9 @@ impl StageUnit {
                 }
             }
         }
-        let first = self.last.replace(reading).is_none();
+        self.last = Some(reading);
         self.last_at = now;
-        if first {
-            self.recall();
-        }
+        self.recall();
         self.remember();
     }
 

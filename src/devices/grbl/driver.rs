@@ -101,6 +101,8 @@ enum Motion {
 struct Stopping {
     since: Time,
     last: Time,
+    /// The hold went out, to a controller of which nobody knows what it does.
+    pressed: bool,
 }
 
 /// A restart that is our own doing.
@@ -387,6 +389,13 @@ impl Grbl {
                 }
             }
             // `$` commands need a controller that stands; one that moves by itself is asked until it does.
+            // A stop is seen through first, since it may take a reset.
+            Phase::Identify if self.stopping.is_some() => {
+                self.poll_wanted = true;
+                if matches!(self.last_state, Some(State::Run | State::Jog | State::Home)) {
+                    out.push(StageEvent::Stirring);
+                }
+            }
             Phase::Identify if self.can_ask() => match self.last_state {
                 Some(State::Run | State::Jog | State::Home) => {
                     self.poll_wanted = true;
@@ -614,7 +623,7 @@ impl Stage for Grbl {
             self.unfinished.get_or_insert(byte);
         }
         if byte != SOFT_RESET && self.wire.is_open() {
-            self.stopping = Some(Stopping { since: now, last: now });
+            self.stopping = Some(Stopping { since: now, last: now, pressed: false });
         }
         self.poll(now);
         handed
