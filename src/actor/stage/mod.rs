@@ -120,6 +120,8 @@ pub(super) struct StageUnit {
     handed_over: Option<Standstill>,
     /// The record is still to be held against what this connection reads.
     recalls: bool,
+    /// It moved when its connection began.
+    pub(super) found_moving: bool,
     /// Where it rests by what is known of it, and when its last motion by an order from here was over.
     resting: Option<Vec<Option<Position>>>,
     ordered: Option<Time>,
@@ -188,6 +190,7 @@ impl StageUnit {
             handed_over: record.clone(),
             record,
             recalls: true,
+            found_moving: false,
             resting: None,
             ordered: None,
             doubtful: false,
@@ -499,6 +502,14 @@ impl StageUnit {
         self.barked = None;
         self.status.stopped_by = None;
         self.bump();
+    }
+
+    /// Ends a stop by the program that had nothing to stop.
+    pub(super) fn free_from_program(&mut self) {
+        if self.status.stopped_by == Some(StopBy::Program) {
+            self.status.stopped_by = None;
+            self.bump();
+        }
     }
 
     /// How the controller's part of a recovery ended.

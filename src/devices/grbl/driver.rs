@@ -17,7 +17,7 @@ use super::questions::Questions;
 use crate::config;
 use crate::devices::link::dialogue::Dialogue;
 use crate::devices::link::{Connector, IDLE, StopScript, Wire, WireEvent};
-use crate::devices::{OnLink, Stage, StageEvent, StageFacts};
+use crate::devices::{OnLink, Stage, StageEvent, StageFacts, WAS_LOCKED};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{Code, Identity, LinkStatus, RigError, Time};
 use crate::units::{Distance, Speed};
@@ -277,7 +277,7 @@ impl Grbl {
     fn facts(&mut self) -> StageFacts {
         let mut notes = std::mem::take(&mut self.notes);
         if self.last_state == Some(State::Alarm) {
-            notes.push("It was locked when it was identified; home or clear_fault unlocks it.".into());
+            notes.push(WAS_LOCKED.into());
         }
         if !self.settings.contains_key(&13) {
             notes.push("It did not tell whether it reports millimetres ($13); millimetres are taken.".into());
