@@ -165,7 +165,10 @@ fn an_owner_that_is_killed_leaves_no_lock_and_its_relay_answers_takes_over_and_s
     assert_eq!(facts(&state)["stages"][0]["axes"]["x"]["trust"], "unknown", "{state}");
     // What was stopped stays so until it is released, and in words.
     assert_eq!(facts(&state)["stages"][0]["stopped_by"], "program", "{state}");
-    assert!(state.to_string().contains("scope was stopped (") && state.to_string().contains("was under way"), "{state}");
+    assert!(
+        state.to_string().contains("scope was stopped (") && state.to_string().contains("was under way"),
+        "{state}"
+    );
     relay.call("clear_fault", json!({"device": "scope"}));
     home(&mut relay);
     let mut third = serve(folder.path());
@@ -199,6 +202,23 @@ fn a_takeover_of_a_rig_at_rest_latches_nothing_and_says_who_owns_it_now() {
         assert_eq!(stage["axes"]["x"]["trust"], "restored", "{state}");
         assert!(relay.call("list_events", json!({"kind": "takeover"})).to_string().contains(&told));
     }
+}
+
+#[test]
+fn diagnose_keeps_the_last_failure_with_what_to_look_at() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = bench(folder.path());
+    let mut server = serve(folder.path());
+    home(&mut server);
+    bench.with_bench(|b| b.fault("scope", hw_sim::Fault::Jam { axis: "x".into() })).expect("a jam");
+    let failed = server.call("home", json!({"stage": "scope", "wait_s": 120}));
+    assert_eq!(facts(&failed)["code"], "homing_failed", "{failed}");
+    let told = server.call("diagnose", json!({}))["content"][0]["text"].as_str().expect("text").to_owned();
+    assert!(told.contains("Last failure, at ") && told.contains("[homing_failed]"), "{told}");
+    assert!(
+        told.contains("look at the axis, its home switch") && !told.contains("1.1h.20190830. It is ready"),
+        "{told}"
+    );
 }
 
 #[test]

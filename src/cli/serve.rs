@@ -24,7 +24,7 @@ use crate::gateway::http;
 use crate::gateway::local::{self, About, Ownership, Place, Sessions};
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
 use crate::model::{Caller, Epoch, Event, Name, RigError, StopBy, Way};
-use crate::store::{self, EventLog, LoggedEvent, Kept, SavedPositions, Store};
+use crate::store::{self, EventLog, Kept, LoggedEvent, SavedPositions, Store};
 use crate::tools::{Face, Live, Parts, RigPart, Visit};
 
 /// Serve one client on standard input and output (the default command).

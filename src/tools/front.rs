@@ -445,7 +445,7 @@ fn ready(live: &Live) -> Said {
     let devices: Map<String, Value> = online.iter().map(|(id, there)| (id.to_string(), json!(there))).collect();
     let text = match (alive, missing.as_slice()) {
         (false, _) => "The rig thread has ended: start the program again.".into(),
-        (true, []) => "Ready.".into(),
+        (true, []) => "All devices answer. What keeps them from moving, `steadyhand status` tells.".into(),
         (true, missing) => format!("Not there: {}. `steadyhand doctor` says what to do.", list(missing)),
     };
     let ok = alive && missing.is_empty();

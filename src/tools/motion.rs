@@ -16,7 +16,9 @@ use super::wait::{Render, render, run};
 use super::words::{self, both, number};
 use crate::config::{Homing, Rig, Stage};
 use crate::interlocks::{Verdict, no_homing};
-use crate::model::{Aim, AxisReading, Code, Epoch, Home, Move, Moved, Name, Report, RigError, Source, StageStatus, Trust};
+use crate::model::{
+    Aim, AxisReading, Code, Epoch, Home, Move, Moved, Name, Report, RigError, Source, StageStatus, Trust,
+};
 use crate::plans::Sequence;
 use crate::store::{SavedAxis, SavedPosition};
 use crate::units::{Distance, Position, Unit, plain};

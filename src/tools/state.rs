@@ -384,8 +384,12 @@ fn last_failure(live: &Live, device: &str) -> Option<Failure> {
     let filter = EventFilter { kind: Some("outcome".into()), device: Some(device.into()) };
     let newest = live.events.recent(&filter, 0, 1).0.pop()?;
     let look = match newest.facts.get("code")?.as_str()? {
-        "homing_failed" => "look at the axis, its home switch and its cable, and at what is in its way, before homing again",
-        "controller_refused" => "its own limits, lock or settings stand against it: look at what it said, and at its settings",
+        "homing_failed" => {
+            "look at the axis, its home switch and its cable, and at what is in its way, before homing again"
+        }
+        "controller_refused" => {
+            "its own limits, lock or settings stand against it: look at what it said, and at its settings"
+        }
         "too_long" => "look at the axis and at what slows it: its speed in the controller, its load, its connection",
         "stalled" | "wrong_direction" => "look at the axis and at what is in its way before anything moves again",
         "missed_target" => "look at its tolerance, its backlash, and at what is in its way",

@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::{Rig, Stage};
 use crate::model::{
-    AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Moved, StageStatus, StopBy, Time,
-    Trust,
+    AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Moved, StageStatus, StopBy, Time, Trust,
 };
 use crate::units::{Position, Unit, plain, rounded};
 
