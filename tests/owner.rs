@@ -163,13 +163,62 @@ fn an_owner_that_is_killed_leaves_no_lock_and_its_relay_answers_takes_over_and_s
     assert!(stood > 15.0, "what the dead owner left moving was stopped, and did not run on to {stood} mm");
     let state = relay.call("get_state", json!({}));
     assert_eq!(facts(&state)["stages"][0]["axes"]["x"]["trust"], "unknown", "{state}");
-    let stopped = facts(&state)["stages"][0].get("stopped_by").is_some();
-    if stopped {
-        relay.call("clear_fault", json!({"device": "scope"}));
-    }
+    // What was stopped stays so until it is released, and in words.
+    assert_eq!(facts(&state)["stages"][0]["stopped_by"], "program", "{state}");
+    assert!(
+        state.to_string().contains("scope was stopped (") && state.to_string().contains("was under way"),
+        "{state}"
+    );
+    relay.call("clear_fault", json!({"device": "scope"}));
     home(&mut relay);
     let mut third = serve(folder.path());
     assert_eq!(facts(&third.call("whoami", json!({})))["owner_pid"], relay.child.id(), "others find the new owner");
+}
+
+#[test]
+fn a_takeover_of_a_rig_at_rest_latches_nothing_and_says_who_owns_it_now() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = bench(folder.path());
+    for killed in [true, false] {
+        let (mut owner, mut relay) = two(folder.path());
+        home(&mut relay);
+        let moved = relay.call("move_to", json!({"stage": "scope", "targets": {"x": 20.0}, "unit": "mm"}));
+        assert_eq!(facts(&moved)["moved"], "yes", "{moved}");
+        let was = owner.child.id();
+        if killed {
+            std::thread::sleep(Duration::from_millis(600));
+            signal(Signal::KILL, &owner.child);
+        } else {
+            signal(Signal::TERM, &owner.child);
+        }
+        owner.child.wait().expect("dead");
+        until("the relay owns the rig", || facts(&relay.call("whoami", json!({})))["role"] == "owner");
+        let who = relay.call("whoami", json!({})).to_string();
+        let told = format!("Process {was}, which owned the rig, ended, and process {} took over", relay.child.id());
+        assert!(who.contains(&told) && who.contains("nothing was moving"), "{who}");
+        let state = relay.call("get_state", json!({}));
+        let stage = &facts(&state)["stages"][0];
+        assert!(stage.get("stopped_by").is_none(), "{state}");
+        assert_eq!(stage["axes"]["x"]["trust"], "restored", "{state}");
+        assert!(relay.call("list_events", json!({"kind": "takeover"})).to_string().contains(&told));
+    }
+}
+
+#[test]
+fn diagnose_keeps_the_last_failure_with_what_to_look_at() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = bench(folder.path());
+    let mut server = serve(folder.path());
+    home(&mut server);
+    bench.with_bench(|b| b.fault("scope", hw_sim::Fault::Jam { axis: "x".into() })).expect("a jam");
+    let failed = server.call("home", json!({"stage": "scope", "wait_s": 120}));
+    assert_eq!(facts(&failed)["code"], "homing_failed", "{failed}");
+    let told = server.call("diagnose", json!({}))["content"][0]["text"].as_str().expect("text").to_owned();
+    assert!(told.contains("Last failure, at ") && told.contains("[homing_failed]"), "{told}");
+    assert!(
+        told.contains("look at the axis, its home switch") && !told.contains("1.1h.20190830. It is ready"),
+        "{told}"
+    );
 }
 
 #[test]

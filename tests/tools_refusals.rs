@@ -68,3 +68,30 @@ async fn a_homing_says_of_each_axis_whether_its_drift_is_known() {
     let text = desk::text(&desk.call("home", json!({})).await);
     assert!(text.contains("How far the reference of x had drifted can't be told"), "{text}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_argument_of_another_tool_is_named_with_it() {
+    let desk = Desk::new(homed()).await;
+    let (what, _) = desk.refused("acquire_image", json!({ "exposure_ms": 20 })).await;
+    assert!(what.contains("exposure_ms is an argument of set_camera."), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_alone_say_that_a_counter_proves_nothing_about_a_jam() {
+    let desk = Desk::new(homed()).await;
+    let moved = desk::text(&desk.call("move_to", json!({ "targets": { "x": 15 }, "unit": "mm" })).await);
+    assert!(moved.contains("and stands, by the controller's counter."), "{moved}");
+    let described = desk::text(&desk.call("describe_rig", json!({})).await);
+    assert!(described.contains("its positions are the controller's counter"), "{described}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_failed_homing_a_position_that_is_unknown_is_no_number() {
+    let mut lab = homed();
+    lab.fault(hw_sim::Fault::Jam { axis: "x".into() });
+    let desk = Desk::new(lab).await;
+    let (what, data) = desk.refused("home", json!({})).await;
+    assert_eq!(data["code"], "homing_failed", "{what}");
+    let told = desk::text(&desk.call("get_state", json!({})).await);
+    assert!(told.contains("x unknown (the controller counts"), "{told}");
+}

@@ -5,12 +5,13 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use hw_sim::{Bench, Fault, ZABER_TOML};
-use steadyhand::model::{Code, Home, Moved, Name, StageStatus, StopBy, Trust};
+use hw_sim::{ASI_TOML, Bench, Fault, ZABER_TOML};
+use steadyhand::model::{Activity, Code, Home, Moved, Name, StageStatus, StopBy, Trust};
 use steadyhand::plans::Sequence;
 use steadyhand::store::Kept;
 use support::{DEMO, Lab};
 
+const ASI: &str = include_str!("../rigs/asi-xy.toml");
 const CHAIN: &str = include_str!("../rigs/zaber-chain.toml");
 
 fn kept(dir: &Path) -> Kept {
@@ -193,6 +194,93 @@ fn a_persons_word_is_restored_as_no_more_than_that() {
     assert!((lab.reads("x") - 50.0).abs() < 0.01, "what the person declared counts: {}", lab.reads("x"));
     lab.run_ms(3000);
     assert_eq!(lab.scope().fault, None, "other coordinates are nobody's hand");
+}
+
+/// Visits of such lengths, from before the port is open until long after all is identified.
+fn short_visits() -> impl Iterator<Item = u64> {
+    (0..400).step_by(20).chain([700, 1500])
+}
+
+/// A client that only connects and leaves: the end's stop, at any moment of the identification.
+fn visit(lab: Lab, rig: &str, dir: &Path, ms: u64) -> Lab {
+    assert!(lab.handle.standstills().flush(Duration::from_secs(10)));
+    let Lab { bench, .. } = lab;
+    let mut visit = Lab::with(rig, bench, kept(dir));
+    visit.run_ms(ms);
+    visit.handle.stop(None, StopBy::Program);
+    visit.run_ms(5);
+    let ending = visit.handle.shutdown(&visit.caller).unwrap();
+    visit.answer(ending).unwrap();
+    let log = visit.log.events.lock().clone();
+    assert!(!log.iter().any(|e| e.what.contains("reset")), "{ms} ms after the start: {log:?}");
+    again(visit, rig, dir)
+}
+
+#[test]
+fn a_short_visit_at_any_moment_of_the_identification_costs_no_trust_and_resets_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lab = homed(dir.path());
+    for ms in short_visits() {
+        let since = lab.now();
+        lab = visit(lab, DEMO, dir.path(), ms);
+        assert!(!lab.heard_since(since).contains(&0x18), "a reset takes the power from the motors: {ms}");
+        assert_eq!(trust(&lab), [Trust::Restored; 3], "a visit of {ms} ms: {:?}", lab.log.events.lock());
+        lab.run_ms(600);
+    }
+}
+
+#[test]
+fn nor_does_it_on_a_chain_nor_where_a_persons_word_is_all_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lab = Lab::with(CHAIN, Bench::from_toml(ZABER_TOML).unwrap(), kept(dir.path()));
+    lab.online();
+    let home = Home { stage: Name::new("sample"), axes: vec![] };
+    let ticket = lab.start(Sequence::home("home".into(), home)).unwrap();
+    lab.answer(ticket).unwrap();
+    let movement = steadyhand::model::Move { stage: Name::new("sample"), aim: support::aim(&[("x", 5.0)]) };
+    let ticket = lab.begin_move(movement).unwrap();
+    lab.answer(ticket).unwrap();
+    lab.run_ms(600);
+    for ms in short_visits().step_by(3) {
+        lab = visit(lab, CHAIN, dir.path(), ms);
+        let trust = lab.state().stage("sample").unwrap().axes[0].trust;
+        assert_eq!(trust, Trust::Restored, "a visit of {ms} ms: {:?}", lab.log.events.lock());
+        lab.run_ms(600);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let rig = ASI.replace("\"sample\"", "\"scope\"").replace("sample.", "scope.").replace("stage-port", "scope-port");
+    let rig = rig.replace("serial = { usb = \"10c4:ea60\" }", "serial = \"/dev/virtual-asi\"");
+    let mut lab = Lab::with(&rig, Bench::from_toml(ASI_TOML).unwrap(), kept(dir.path()));
+    lab.online();
+    lab.reference("x", 0.0).unwrap();
+    lab.reference("y", 0.0).unwrap();
+    lab.move_to(&[("x", 2.0), ("y", 3.0)]).unwrap();
+    lab.run_ms(600);
+    for ms in short_visits().step_by(3) {
+        lab = visit(lab, &rig, dir.path(), ms);
+        assert_eq!(trust(&lab), [Trust::Assumed; 2], "a visit of {ms} ms: {:?}", lab.log.events.lock());
+        lab.run_ms(600);
+    }
+}
+
+#[test]
+fn a_stop_before_a_moving_controller_is_identified_stops_it_and_costs_its_trust() {
+    let dir = tempfile::tempdir().unwrap();
+    for ms in [0, 10, 30, 60, 120] {
+        let mut lab = homed(dir.path());
+        let movement = lab.to(&[("x", 5.0)]);
+        let _ticket = lab.begin_move(movement).unwrap();
+        lab.run_ms(200);
+        assert_eq!(lab.scope().activity, Activity::Moving);
+        assert!(lab.handle.standstills().flush(Duration::from_secs(10)));
+        let Lab { bench, .. } = lab;
+        let mut lab = Lab::with(DEMO, bench, kept(dir.path()));
+        lab.run_ms(ms);
+        lab.handle.stop(None, StopBy::Program);
+        lab.run_ms(3000);
+        assert!(lab.truly("x") > 20.0, "{ms}: {}", lab.truly("x"));
+        assert_eq!(trust(&lab), [Trust::Unknown; 3], "nobody has seen where it went: {ms}");
+    }
 }
 
 #[test]

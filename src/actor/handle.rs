@@ -304,8 +304,9 @@ impl RigHandle {
         &self.shared.standstills
     }
 
-    /// Declares where an axis stands: from then on it reads `position`, with trust `assumed`, until its connection
-    /// breaks, its controller restarts or it is homed. Nothing moves, and nothing is written to the controller.
+    /// Declares where an axis stands: from then on it reads `position`, with trust `assumed`. It holds until the controller
+    /// restarts, the axis is homed, or its position is lost in motion. After a pulled cable or a restart of the program it
+    /// comes back if the controller still counts what it counted at rest; a count of 0 never agrees. Nothing moves, and nothing is written to the controller.
     /// Answered with what the axis reads then.
     ///
     /// # Errors
@@ -361,6 +362,20 @@ impl RigHandle {
     pub async fn ended(&self) {
         let mut changes = self.changes();
         while changes.changed().await.is_ok() {}
+    }
+
+    /// This process took over from one that has ended: the stop with which it began ends on the stages that were at rest,
+    /// and the log says so. `under_way` names what that process had begun and not ended, by stage.
+    ///
+    /// # Errors
+    /// As [`RigHandle::run`].
+    pub fn took_over(
+        &self,
+        caller: &Caller,
+        from: u32,
+        under_way: Vec<(Name, String)>,
+    ) -> Result<Ticket<()>, RigError> {
+        self.send(caller, None, |reply| Command::TookOver { from, under_way, reply })
     }
 
     /// Makes everything safe and ends the rig thread.

@@ -1,12 +1,12 @@
 //! Clients that are gone: what becomes of the calls and the jobs that they began.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use super::message::{Command, Envelope};
 use super::worker::Worker;
 use crate::config::OnClientLost;
-use crate::model::{Code, Moved, RigError, Time};
+use crate::model::{Code, Moved, Name, RigError, StopBy, Time};
 
 /// Clients that are remembered as gone. Their names never come again, and what they sent last is soon here.
 const REMEMBERED: usize = 256;
@@ -60,5 +60,25 @@ impl Worker {
             }
         });
         lost.len()
+    }
+
+    /// The process that owned the rig has ended; all was stopped when this one opened it. That stop goes on to count
+    /// where something was under way or was seen to move, and nowhere else.
+    pub(super) fn took_over(&mut self, from: u32, under_way: &[(Name, String)]) {
+        let mut stopped = Vec::new();
+        for stage in self.stages.iter_mut().filter(|s| s.status.stopped_by == Some(StopBy::Program)) {
+            let name = stage.status.stage.clone();
+            match under_way.iter().find(|(s, _)| *s == name) {
+                Some((_, what)) => stopped.push(format!("{name} was stopped ({what} was under way)")),
+                None if stage.found_moving => stopped.push(format!("{name} was found moving and was stopped")),
+                None if stage.status.fault.is_some() => stopped.push(format!("{name} has a fault and stays stopped")),
+                None => stage.free_from_program(),
+            }
+        }
+        let me = std::process::id();
+        let outcome = if stopped.is_empty() { "nothing was moving".to_owned() } else { stopped.join("; ") };
+        let what = format!("Process {from}, which owned the rig, ended, and process {me} took over: {outcome}.");
+        let facts = BTreeMap::from([("from_pid", from.into()), ("pid", me.into())]);
+        self.event("takeover", None, None, what, facts);
     }
 }

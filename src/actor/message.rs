@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Set { camera: Name, change: CameraChange, reply: Slot<CameraSettings> },
     /// Acknowledge a fault, an alarm or a stop of a device, once its cause is gone.
     Recover { device: Name, reply: Slot<()> },
+    /// The owner before, a process with this number, has ended, and this one took over; what was under way then, by stage.
+    TookOver { from: u32, under_way: Vec<(Name, String)>, reply: Slot<()> },
     /// Make everything safe and end the thread.
     Shutdown { reply: Slot<()> },
     /// What only a person may do.

@@ -139,7 +139,7 @@ impl Worker {
         }
         let fresh = status.read_at.is_some_and(|at| now.since(at) <= self.rig.calls.fresh);
         if !fresh || status.axes[axis].position.is_none() {
-            return fail(Code::Stale, format!("There is no reading of {id} that is new enough."));
+            return fail(Code::Stale, format!("There is no reading of {id} that is new enough. Try again in 2 s."));
         }
         let excess = config.travel.excess(position).in_base();
         let length = (config.travel.high - config.travel.low).in_base();

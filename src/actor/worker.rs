@@ -534,6 +534,13 @@ impl Worker {
                 self.recover(&device, reply, &caller.id, now);
                 None
             }
+            Command::TookOver { from, under_way, reply } => {
+                self.tell(reply, now, |w| {
+                    w.took_over(from, &under_way);
+                    Ok(())
+                });
+                None
+            }
             Command::Shutdown { reply } => {
                 self.begin_shutdown(reply, now);
                 None
@@ -617,6 +624,7 @@ impl Worker {
             Command::Person(order) => order.refuse(why.clone()),
             Command::Cancel { mut reply, .. }
             | Command::Recover { mut reply, .. }
+            | Command::TookOver { mut reply, .. }
             | Command::Shutdown { mut reply } => {
                 reply.answer(Err(why.clone()));
             }

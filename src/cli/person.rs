@@ -41,7 +41,8 @@ pub(super) struct ReleaseArgs {
 
 /// Take a port back that was lent to another program.
 ///
-/// Its devices are identified anew, and their positions are unknown until they are homed.
+/// Its devices are identified anew. A position is believed again if the controller still counts what it counted before;
+/// else the stage must be homed, or declared.
 #[derive(Debug, Args)]
 pub(super) struct ReclaimArgs {
     /// The stage or camera.
@@ -53,8 +54,10 @@ pub(super) struct ReclaimArgs {
 
 /// Declare where an axis stands, for stages that can't be homed.
 ///
-/// From then on it reads this position, with trust `assumed`, until its connection breaks or its controller restarts.
-/// Nothing moves, and nothing is written to the controller. All limits rest on what you say here: measure it.
+/// From then on it reads this position, with trust `assumed`, as good as your ruler. It holds until the controller
+/// restarts, the axis is homed, or its position is lost in motion. After a pulled cable or a restart of the program it
+/// comes back if the controller still counts what it counted at rest; a count of 0 never agrees. Nothing moves, and nothing
+/// is written to the controller. All limits rest on what you say here: measure it.
 #[derive(Debug, Args)]
 pub(super) struct ReferenceArgs {
     /// The axis, such as scope.x; its name alone where there is one stage.

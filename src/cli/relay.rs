@@ -17,7 +17,7 @@ use crate::config;
 use crate::devices;
 use crate::gateway::local::{About, Hello, Over, Ownership, Place, Relay, Served, Upstream, seek, until_end};
 use crate::gateway::stdio::{self, Exit, Reader, Writer};
-use crate::model::{Activity, Code, Snapshot, StageStatus, StopBy};
+use crate::model::{Activity, Caller, Code, Name, Snapshot, StageStatus, StopBy, Way};
 use crate::tools::RigPart;
 
 /// How long an owner is looked for before the client is told that there is none. Starting and ending take less.
@@ -168,6 +168,7 @@ impl Session<'_> {
             running.close();
             return Err(trouble);
         }
+        took_over(handle, &running, &before).await;
         running.announce();
         Ok(running)
     }
@@ -185,6 +186,16 @@ impl Session<'_> {
         let pass = relay.pass(Upstream::here(near), std::future::pending(), std::future::pending());
         tokio::join!(pass, running.attend(until_end(reader), writer));
         running.finish().await
+    }
+}
+
+/// Ends the stop with which this began where nothing had to be stopped, and puts on record who owns the rig now.
+async fn took_over(handle: &RigHandle, running: &Running, before: &About) {
+    let caller = Caller { id: Name::new("server"), client: "steadyhand".into(), way: Way::Internal };
+    let under_way = handle.rig().stages.iter().filter_map(|s| Some((s.id.clone(), running.cut_off(&s.id)?)));
+    match handle.took_over(&caller, before.pid, under_way.collect()) {
+        Ok(mut ticket) => drop(ticket.wait().await),
+        Err(error) => tracing::warn!("all stays stopped: {error}"),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::gateway::http;
 use crate::gateway::local::{self, About, Ownership, Place, Sessions};
 use crate::gateway::stdio::{self, Ending, Exit, StdioControl};
 use crate::model::{Caller, Epoch, Event, Name, RigError, StopBy, Way};
-use crate::store::{self, EventLog, Kept, SavedPositions, Store};
+use crate::store::{self, EventLog, Kept, LoggedEvent, SavedPositions, Store};
 use crate::tools::{Face, Live, Parts, RigPart, Visit};
 
 /// Serve one client on standard input and output (the default command).
@@ -285,6 +285,17 @@ impl Running {
     /// The way to the rig thread, if a rig was opened.
     pub(super) fn handle(&self) -> Option<&RigHandle> {
         self.live.as_ref().map(|live| &live.handle)
+    }
+
+    /// What the run before this one had begun with a stage and not ended, if anything.
+    pub(super) fn cut_off(&self, stage: &Name) -> Option<String> {
+        let name = stage.as_str();
+        let axis = format!("{name}.");
+        let concerns = |e: &LoggedEvent| {
+            let places = e.facts.get("positions").and_then(serde_json::Value::as_object);
+            e.device.as_deref() == Some(name) || places.is_some_and(|p| p.keys().any(|key| key.starts_with(&axis)))
+        };
+        self.live.as_ref()?.events.cut_off().into_iter().find(concerns).map(|e| e.what)
     }
 
     /// Orders the end of the rig thread; comes back with whether it saw all axes stand.

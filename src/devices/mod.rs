@@ -87,6 +87,9 @@ pub struct Made {
     pub sensors: Vec<Box<dyn Sensor>>,
 }
 
+/// What an identity notes of a controller that was locked then; it goes when that is over.
+pub(crate) const WAS_LOCKED: &str = "It was locked when it was identified; home or clear_fault unlocks it.";
+
 /// Makes all devices on one link; opens nothing yet. Devices that share a link share its one connection.
 pub type Engine = fn(&OnLink<'_>, Box<dyn Connector>) -> Made;
 

@@ -6,7 +6,7 @@ mod past;
 mod verify;
 mod writer;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -267,6 +267,24 @@ impl EventLog {
         let ring = self.shared.ring.lock();
         let wanted = || ring.iter().rev().filter(|e| filter.wants(e));
         (wanted().skip(offset).take(limit).cloned().collect(), wanted().count())
+    }
+
+    /// What the run before this one began and did not end: the intents of its jobs that have no outcome.
+    pub fn cut_off(&self) -> Vec<LoggedEvent> {
+        let ring = self.shared.ring.lock();
+        let start = |e: &&LoggedEvent| e.kind != "start";
+        let before = ring.iter().rev().skip_while(start).skip(1).take_while(start);
+        let mut ended = BTreeSet::new();
+        let mut open = Vec::new();
+        for event in before {
+            let Some(job) = event.facts.get("job").and_then(Value::as_str) else { continue };
+            match event.kind.as_str() {
+                "outcome" => drop(ended.insert(job.to_owned())),
+                "intent" if !ended.contains(job) => open.push(event.clone()),
+                _ => {}
+            }
+        }
+        open
     }
 }
 

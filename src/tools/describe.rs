@@ -7,7 +7,7 @@ use super::call::{Call, Live};
 use super::words::{self, number};
 use crate::config::{Axis, Camera, Eaa, Homing, KeepOut, Parameter, Rig, Stage};
 use crate::devices;
-use crate::model::{AxisId, Evidence};
+use crate::model::{AxisId, Evidence, Source};
 use crate::units::plain;
 
 /// Answers `describe_rig`.
@@ -71,7 +71,10 @@ fn stage_words(stage: &Stage, rig: &Rig) -> String {
     let why = because(stage.why.as_deref());
     let simulated = if words::simulated(rig, &stage.driver) { ", simulated" } else { "" };
     let axes: Vec<String> = stage.axes.iter().map(axis_words).collect();
-    format!("Stage {} ({}{simulated}) {home}{why}.\n{}", stage.id, stage.driver, axes.join("\n"))
+    let open = crate::devices::driver(&stage.driver).map(|d| &d.open);
+    let counted = matches!(open, Some(crate::devices::Open::Stage { source: Source::Counter, .. }));
+    let counted = if counted { "; where it has no encoder its positions are the controller's counter" } else { "" };
+    format!("Stage {} ({}{simulated}) {home}{counted}{why}.\n{}", stage.id, stage.driver, axes.join("\n"))
 }
 
 fn axis_words(axis: &Axis) -> String {

@@ -13,6 +13,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -137,6 +138,20 @@ impl Face {
     }
 
     /// Runs a call of a known tool, up to its outcome.
+    /// Arguments that this tool has not, and one other alone has: which, in a sentence each.
+    fn elsewhere(&self, given: Option<&Map<String, Value>>, built: &registry::Built) -> Vec<String> {
+        let has = |b: &registry::Built, key: &str| {
+            b.input.get("properties").and_then(Value::as_object).is_some_and(|p| p.contains_key(key))
+        };
+        let unknown = given.into_iter().flat_map(Map::keys).filter(|key| !has(built, key));
+        let hint = |key: &String| {
+            let mut others = self.0.tools.iter().filter(|b| self.0.lists(b.spec) && has(b, key));
+            let (Some(tool), None) = (others.next(), others.next()) else { return None };
+            Some(format!("{key} is an argument of {}.", tool.spec.name))
+        };
+        unknown.filter_map(hint).collect()
+    }
+
     async fn outcome(
         &self,
         spec: &'static Spec,
@@ -150,10 +165,15 @@ impl Face {
             return Err(ToolError::new(Code::Unsupported, format!("This rig has nothing for {}.", spec.name)));
         };
         let (state, replies) = (request.request_state, request.input_responses);
+        let elsewhere = self.elsewhere(request.arguments.as_ref(), built);
         let args = Args::check(request.arguments, &built.input, core.rig());
         let args = match args {
             Err(e) if spec.name == "stop" => return Err(stopping::in_spite_of(core, e).await),
-            other => other?,
+            Err(mut e) => {
+                e.error.what.extend(elsewhere.iter().map(|hint| format!(" {hint}")));
+                return Err(e);
+            }
+            Ok(args) => args,
         };
         let caller = self.caller(cx);
         core.seat.calls(&caller.client);

@@ -17,10 +17,10 @@ use super::face::Face;
 use super::{approvals, readiness, state, stopping, words};
 use crate::access;
 use crate::actor::{RigHandle, Ticket};
-use crate::config::{OnClientLost, Rig};
+use crate::config::{Homing, OnClientLost, Rig};
 use crate::model::{
     Activity, AxisId, Caller, CameraStatus, Code, JobState, JobStatus, Moved, Name, RigError, Snapshot, StageStatus,
-    StopBy, Way,
+    StopBy, Trust, Way,
 };
 use crate::units::{Position, Unit, plain};
 
@@ -254,7 +254,8 @@ impl Face {
             let was = handle.snapshot();
             let back = wait_for(handle.reclaim(caller, &Name::new(device))?)?;
             let text = if was.is_lent(&back) {
-                format!("Taken back: {}. It is identified anew; its position is unknown.", list(&back))
+                format!("Taken back: {}. It is identified anew; a position is believed again if the controller still counts what it counted \
+                     before, which get_state shows in a moment.", list(&back))
             } else {
                 format!("The port of {} was not lent to anybody; nothing has changed.", list(&back))
             };
@@ -277,10 +278,20 @@ impl Face {
                     .ok_or_else(|| wrong(format!("{name:?} is no unit of {id}, which reads in {own}.")))?,
             };
             let position = Position::new(value, unit).map_err(|e| wrong(format!("{value} is no position: {e}.")))?;
+            let was = handle.snapshot();
             let reads = wait_for(handle.reference(caller, &id, position)?)?;
             let at = reads.position.map_or_else(|| "unknown".to_owned(), |p| format!("{} {own}", plain(p.to(own))));
-            let text =
+            let mut text =
                 format!("{id} stands at {at} now, because a person said so (trust: {}). Nothing moved.", reads.trust);
+            for more in doubts(rig, &was, &id, position) {
+                text.push(' ');
+                text.push_str(&more);
+            }
+            text.push_str(
+                " It holds until the controller restarts, the axis is homed, or its position is lost in motion. After a \
+                 pulled cable or a restart of the program it comes back if the controller still counts what it counted at \
+                 rest; a count of 0 never agrees.",
+            );
             Ok((text, json!({ "axis": id.to_string(), "trust": reads.trust })))
         })
     }
@@ -343,6 +354,31 @@ impl Face {
             }
         }
     }
+}
+
+/// What speaks against a declaration, or follows from it, in sentences.
+fn doubts(rig: &Rig, was: &Snapshot, id: &AxisId, position: Position) -> Vec<String> {
+    let mut found = Vec::new();
+    let (Some(axis), Some(stage)) = (rig.axis(id), rig.stage(id.stage.as_str())) else { return found };
+    let before = was.stage(id.stage.as_str()).and_then(|s| s.axis(id.axis.as_str()));
+    if before.is_some_and(|a| a.trust > Trust::Assumed) {
+        let trust = before.map_or(Trust::Unknown, |a| a.trust);
+        found.push(format!("WARNING: its position was {trust}, which is better than that and is replaced."));
+    }
+    if !axis.travel.contains(position) {
+        let [low, high] = [axis.travel.low, axis.travel.high].map(|p| plain(p.to(axis.unit)));
+        found.push(format!(
+            "WARNING: that is outside its travel, {low} to {high} {}: it may only come back, slowly.",
+            axis.unit
+        ));
+    }
+    let homes = stage.home != Homing::Never;
+    if axis.trust > Trust::Assumed && homes {
+        found.push(format!("Moves of it need it {}, which a declaration is not: home it.", axis.trust));
+    } else if homes {
+        found.push("It can be homed, which is better.".into());
+    }
+    found
 }
 
 /// The axis that a person means: `stage.axis`, or its name alone where there is one stage.
@@ -409,7 +445,7 @@ fn ready(live: &Live) -> Said {
     let devices: Map<String, Value> = online.iter().map(|(id, there)| (id.to_string(), json!(there))).collect();
     let text = match (alive, missing.as_slice()) {
         (false, _) => "The rig thread has ended: start the program again.".into(),
-        (true, []) => "Ready.".into(),
+        (true, []) => "All devices answer. What keeps them from moving, `steadyhand status` tells.".into(),
         (true, missing) => format!("Not there: {}. `steadyhand doctor` says what to do.", list(missing)),
     };
     let ok = alive && missing.is_empty();

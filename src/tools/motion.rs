@@ -16,7 +16,9 @@ use super::wait::{Render, render, run};
 use super::words::{self, both, number};
 use crate::config::{Homing, Rig, Stage};
 use crate::interlocks::{Verdict, no_homing};
-use crate::model::{Aim, AxisReading, Code, Epoch, Home, Move, Moved, Name, Report, RigError, StageStatus, Trust};
+use crate::model::{
+    Aim, AxisReading, Code, Epoch, Home, Move, Moved, Name, Report, RigError, Source, StageStatus, Trust,
+};
 use crate::plans::Sequence;
 use crate::store::{SavedAxis, SavedPosition};
 use crate::units::{Distance, Position, Unit, plain};
@@ -470,6 +472,7 @@ fn moved_answer(rig: &Rig, name: &Name, asked: Option<Unit>, goal: &Goal, report
     let Some(stage) = rig.stage(name.as_str()) else { return Answer::ok("Done.").moved(report.moved) };
     let mut spoken = Vec::new();
     let mut axes = Map::new();
+    let mut counted = false;
     for began in report.began.iter().filter(|r| r.id.stage == *name) {
         let end = status.and_then(|s| s.axis(began.id.axis.as_str()));
         let target = goal.target(&began.id.axis, began.position);
@@ -489,6 +492,7 @@ fn moved_answer(rig: &Rig, name: &Name, asked: Option<Unit>, goal: &Goal, report
             m.insert("asked_unit".into(), u.name().into());
         }
         if let Some(a) = end {
+            counted |= a.source == Source::Counter;
             m.insert("trust".into(), json!(a.trust));
             m.insert("source".into(), json!(a.source));
         }
@@ -501,7 +505,9 @@ fn moved_answer(rig: &Rig, name: &Name, asked: Option<Unit>, goal: &Goal, report
     } else {
         // Axes that end where they began are not worth a word; that all of them do is.
         let way = if spoken.is_empty() { "out and back".to_owned() } else { spoken.join(", ") };
-        format!("{name} moved: {way} in {}, and stands.{number_now}", words::seconds(report.took))
+        // A counter proves nothing about a jam, and whoever reads only the words must know.
+        let by = if counted { ", by the controller's counter" } else { "" };
+        format!("{name} moved: {way} in {}, and stands{by}.{number_now}", words::seconds(report.took))
     };
     Answer::ok(text)
         .with("stage", name.as_str())

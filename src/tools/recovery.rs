@@ -219,6 +219,14 @@ pub(crate) fn instead(error: &RigError, state: &Snapshot, device: &str, tool: &s
         let again = if tool == "get_state" { String::new() } else { format!(", then {tool} again") };
         Some(Instead::Say(format!("call get_state {{}} in 2 s, until {device} is identified and read{again}.")))
     };
+    if error.code == Code::Busy
+        && let Some(job) = state.approvals().map(|a| a.job).next()
+    {
+        return Some(Instead::Say(format!(
+            "{job} waits for a person's approval and is first: wait with get_job {{\"job_id\": \"{job}\", \"wait_s\": 20}}, or \
+             cancel_job {{\"job_id\": \"{job}\"}}; then call {tool} again."
+        )));
+    }
     let gone = matches!(error.code, Code::Unplugged | Code::NotConnected | Code::NotResponding);
     if let Some(camera) = state.camera(device) {
         let opening = !camera.ready && !camera.exposing && camera.fault.is_none();

@@ -14,7 +14,7 @@ use super::{approvals, words};
 use crate::config::Rig;
 use crate::model::{
     CameraStatus, Fault, JobState, JobStatus, LinkStatus, OutputStatus, Remedy, SensorStatus, Snapshot, StageStatus,
-    Time, Way,
+    StopBy, Time, Way,
 };
 use crate::store::{EventFilter, harmless};
 
@@ -40,7 +40,12 @@ pub(crate) async fn get_state(call: Call) -> Outcome {
     let found = hitches(rig, &state, now, only, audit.as_deref());
     let may = |tool: &str, device: Option<&str>| call.core.may(tool, device);
     let next = found.iter().find_map(|h| h.next(&may));
-    Ok(report(rig, &state, now, only, &found, next))
+    let stopped = state.stages.iter().any(|s| s.stopped_by == Some(StopBy::Program));
+    let answer = report(rig, &state, now, only, &found, next);
+    Ok(match stopped.then(|| takeover(live)).flatten() {
+        Some(what) => answer.say(&what),
+        None => answer,
+    })
 }
 
 /// What isn't ready, as a line and as facts.
@@ -269,7 +274,8 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
         let ready = s.fault.is_none()
             && !matches!(s.activity, crate::model::Activity::Offline | crate::model::Activity::Connecting);
         let connecting = s.activity == crate::model::Activity::Connecting;
-        let what = Device { name: s.stage.as_str(), kind: "stage", driver, simulated, ready, connecting };
+        let failure = last_failure(live, s.stage.as_str());
+        let what = Device { name: s.stage.as_str(), kind: "stage", driver, simulated, ready, connecting, failure };
         device(&what, &s.link, s.identity.as_ref(), s.fault.as_ref(), may_clear, &mut lines, &mut devices);
     }
     for c in &state.cameras {
@@ -280,6 +286,7 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
             kind: "camera",
             driver,
             simulated,
+            failure: last_failure(live, c.camera.as_str()),
             ready: c.ready || c.exposing,
             connecting: c.fault.is_none(),
         };
@@ -298,6 +305,7 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
             kind: "output",
             driver,
             simulated,
+            failure: last_failure(live, o.output.as_str()),
             ready: o.ready,
             connecting: o.fault.is_none(),
         };
@@ -311,6 +319,7 @@ pub(crate) async fn diagnose(call: Call) -> Outcome {
             kind: "sensor",
             driver,
             simulated,
+            failure: None,
             ready: s.ready,
             connecting: s.fault.is_none(),
         };
@@ -360,6 +369,35 @@ struct Device<'a> {
     simulated: bool,
     ready: bool,
     connecting: bool,
+    failure: Option<Failure>,
+}
+
+/// How the last thing that a device was to do failed.
+struct Failure {
+    at: String,
+    what: String,
+    look: &'static str,
+}
+
+/// The failure of the last job with a device, if it ended in one that its fault or readiness does not tell.
+fn last_failure(live: &Live, device: &str) -> Option<Failure> {
+    let filter = EventFilter { kind: Some("outcome".into()), device: Some(device.into()) };
+    let newest = live.events.recent(&filter, 0, 1).0.pop()?;
+    let look = match newest.facts.get("code")?.as_str()? {
+        "homing_failed" => {
+            "look at the axis, its home switch and its cable, and at what is in its way, before homing again"
+        }
+        "controller_refused" => {
+            "its own limits, lock or settings stand against it: look at what it said, and at its settings"
+        }
+        "too_long" => "look at the axis and at what slows it: its speed in the controller, its load, its connection",
+        "stalled" | "wrong_direction" => "look at the axis and at what is in its way before anything moves again",
+        "missed_target" => "look at its tolerance, its backlash, and at what is in its way",
+        "not_responding" | "controller_reset" => "look at its power supply and its cable",
+        "camera_failed" | "output_failed" => "look at its connection and its settings",
+        _ => return None,
+    };
+    Some(Failure { at: newest.t, what: newest.what, look })
 }
 
 fn device(
@@ -387,6 +425,9 @@ fn device(
     for note in identity.iter().flat_map(|i| &i.notes) {
         line.push_str(&format!(" Note: {}", words::sentence(note)));
     }
+    if let Some(f) = &d.failure {
+        line.push_str(&format!(" Last failure, at {}: {}", f.at, words::sentence(&harmless(&f.what))));
+    }
     line.push_str(&format!(" {to_do}"));
     lines.push(line);
     devices.push(json!({
@@ -395,6 +436,7 @@ fn device(
         "reconnects": link.reconnects, "last_error": link.last_error,
         "identity": identity.map(|i| json!({ "model": i.model, "firmware": i.firmware, "serial": i.serial, "notes": i.notes })),
         "fault": fault.map(fault_json), "to_do": to_do,
+        "last_failure": d.failure.as_ref().map(|f| json!({ "at": f.at, "what": f.what })),
     }));
 }
 
@@ -419,7 +461,10 @@ fn what_to_do(d: &Device<'_>, link: &LinkStatus, fault: Option<&Fault>, may_clea
         None if d.ready && link.degraded => {
             "It works, but many replies are damaged: ask the person at the rig to look at the cable.".into()
         }
-        None if d.ready => "It is ready.".into(),
+        None if d.ready => match &d.failure {
+            Some(f) => format!("It answers. Ask the person at the rig to {}.", f.look),
+            None => "It is ready.".into(),
+        },
         None if d.connecting => "It is being opened; call diagnose {} again in a second.".into(),
         None => format!("Ask the person at the rig to check that {name} is switched on and plugged in."),
     }
@@ -495,6 +540,14 @@ pub(crate) fn paged(answer: Answer, key: &str, rows: Vec<Value>, offset: usize, 
     if end < total { answer.with("next_offset", end) } else { answer }
 }
 
+/// How this process came to own the rig, if it took it over from another: in words.
+fn takeover(live: &Live) -> Option<String> {
+    let filter = EventFilter { kind: Some("takeover".into()), device: None };
+    let newest = live.events.recent(&filter, 0, 1).0.pop()?;
+    let here = newest.facts.get("pid").and_then(Value::as_u64) == Some(std::process::id().into());
+    here.then_some(newest.what)
+}
+
 /// Answers `whoami`.
 pub(crate) async fn whoami(call: Call) -> Outcome {
     let listed = call.core.tools.iter().filter(|t| call.core.lists(t.spec));
@@ -523,7 +576,8 @@ pub(crate) async fn whoami(call: Call) -> Outcome {
     let state = call.live()?.handle.snapshot();
     let (rig, now) = (call.live()?.handle.rig().clone(), call.live()?.handle.now());
     let allowed = approvals::allowance_line(&state, &rig, now).map_or(String::new(), |l| format!(" {l}"));
-    let text = format!("You are {} {way}. {how}{others}{allowed}", call.caller.client);
+    let since = takeover(call.live()?).map_or(String::new(), |what| format!(" {what}"));
+    let text = format!("You are {} {way}. {how}{others}{allowed}{since}", call.caller.client);
     let answer = match &state.allowance {
         Some(a) => Answer::ok(text).with("allowance", approvals::allowance_json(a, &rig, now)),
         None => Answer::ok(text),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::{Rig, Stage};
 use crate::model::{
-    AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Moved, StageStatus, StopBy, Time,
+    AxisReading, AxisStatus, CameraSettings, CameraStatus, Code, Epoch, Moved, StageStatus, StopBy, Time, Trust,
 };
 use crate::units::{Position, Unit, plain, rounded};
 
@@ -46,9 +46,12 @@ pub(crate) fn both(position: Position, own: Unit, asked: Option<Unit>) -> String
     }
 }
 
-/// One axis in words: `x 12.5 mm`, `z unknown`.
+/// One axis in words: `x 12.5 mm`, `z unknown`; a number that isn't believed is no position.
 pub(crate) fn axis(status: &AxisStatus, unit: Unit) -> String {
     match status.position {
+        Some(p) if status.trust == Trust::Unknown => {
+            format!("{} unknown (the controller counts {} {unit})", status.axis, plain(p.to(unit)))
+        }
         Some(p) => format!("{} {} {unit}", status.axis, plain(p.to(unit))),
         None => format!("{} unknown", status.axis),
     }

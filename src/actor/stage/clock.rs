@@ -26,11 +26,13 @@ impl StageUnit {
     pub(super) fn carry_stop_on(&mut self, now: Time) {
         let Doing::Stopping(stopping) = &mut self.doing else { return };
         let since = now.since(stopping.since);
+        let waits = stopping.unidentified;
+        let tried = now.since(stopping.grace);
         let (mut handed, mut halted) = (stopping.handed, stopping.halted);
         if !handed {
             self.guarded(|d, _| handed = d.stop(now));
         }
-        if handed && !halted && since > STOP_GRACE {
+        if handed && !halted && !waits && tried > STOP_GRACE {
             halted = true;
             self.note("stop", "It does not come to rest by an ordinary stop; the controller is reset.".into());
             self.guarded(|d, _| handed = d.halt(now));
@@ -40,7 +42,7 @@ impl StageUnit {
             let what = "STOP NOT SENT: the connection takes no bytes. The axes may still move. Use the emergency stop.";
             self.fault(Code::StopNotSent, what.into(), Remedy::ClearFault, now);
         }
-        let given_up = since > STOP_LIMIT;
+        let given_up = tried > STOP_LIMIT;
         if let Doing::Stopping(stopping) = &mut self.doing {
             (stopping.handed, stopping.halted) = (handed, halted);
             if !given_up {
@@ -54,7 +56,10 @@ impl StageUnit {
         } else {
             "STOP NOT SENT: the connection takes no bytes. The axes may still move. Use the emergency stop."
         };
+        // Where nothing was read since the connection began, the first reading at rest is still to be held against it.
+        let record = self.record.take().filter(|_| self.recalls);
         self.distrust("a stop was not confirmed");
+        self.record = record;
         self.fault(code, what.into(), Remedy::ClearFault, now);
         let result = stopping.cause.map(|_| Err(self.error(code, what, Moved::Unknown)));
         self.finish(result);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::motion::{Seen, StillWatch};
-use super::{Doing, Search, StageUnit};
-use crate::devices::{MotionState, Reading, StageEvent, StageFacts};
+use super::{Doing, Search, StageUnit, Stopping};
+use crate::devices::{MotionState, Reading, StageEvent, StageFacts, WAS_LOCKED};
 use crate::model::{Activity, Code, Moved, Remedy, Time, Trust};
 
 /// How soon homing is refused that is refused: some controllers tell nothing while they home.
@@ -21,6 +21,12 @@ impl StageUnit {
             StageEvent::Online(facts) => self.online(*facts, now),
             StageEvent::Offline { code, what } => self.offline(code, what, now),
             StageEvent::Stirring => {
+                self.found_moving = true;
+                if let Doing::Stopping(stopping) = &mut self.doing
+                    && std::mem::take(&mut stopping.unidentified)
+                {
+                    stopping.grace = now;
+                }
                 if self.status.activity == Activity::Connecting && self.is_free() {
                     self.note("note", "It was found moving, though not by an order from here.".into());
                     self.set_activity(Activity::Moving);
@@ -86,6 +92,12 @@ impl StageUnit {
                 self.forget_shift();
                 self.fault(Code::ControllerReset, what.clone(), Remedy::ClearFault, now);
                 self.end_motion(Code::ControllerReset, &what);
+                if let Doing::Stopping(Stopping { cause: Some(cause), .. }) = &mut self.doing
+                    && cause.code == Code::NotResponding
+                {
+                    // It was stopped because it had fallen silent: this is why it had.
+                    (cause.code, cause.what) = (Code::ControllerReset, format!("Stage {}: {what}", self.config.id));
+                }
                 self.end_stop();
                 self.set_activity(Activity::Connecting);
             }
@@ -132,11 +144,13 @@ impl StageUnit {
         }
         self.arm(!self.is_free(), false);
         self.last = None;
+        self.recalls = true;
         self.resting = None;
         self.status.read_at = None;
         if let Doing::Stopping(stopping) = &mut self.doing {
             // A stop that was given before it was known: standstill is still to be read.
             stopping.watch = StillWatch::new(now);
+            (stopping.grace, stopping.unidentified) = (now, false);
             self.bump();
             return self.poll(now);
         }
@@ -220,8 +234,17 @@ impl StageUnit {
             self.bump();
         }
         self.status.read_at = Some(reading.asked_at);
+        if self.recalls {
+            let elsewhere = self.last.as_ref().is_some_and(|last| last.positions != reading.positions);
+            self.found_moving |= elsewhere || matches!(reading.motion, MotionState::Moving | MotionState::Homing);
+        }
         if !matches!(reading.motion, MotionState::Moving | MotionState::Homing) {
             self.unseen_end = false;
+        }
+        if reading.motion == MotionState::Idle
+            && let Some(identity) = &mut self.status.identity
+        {
+            identity.notes.retain(|note| note != WAS_LOCKED);
         }
         match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing => {
@@ -251,11 +274,9 @@ impl StageUnit {
                 }
             }
         }
-        let first = self.last.replace(reading).is_none();
+        self.last = Some(reading);
         self.last_at = now;
-        if first {
-            self.recall();
-        }
+        self.recall();
         self.remember();
     }
 

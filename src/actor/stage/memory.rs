@@ -27,7 +27,7 @@ impl StageUnit {
 
     /// Remembers where it rests.
     pub(super) fn remember(&mut self) {
-        if !self.rests() {
+        if !self.rests() || self.recalls {
             return;
         }
         let axes: BTreeMap<String, Stood> = (0..self.config.axes.len())
@@ -40,13 +40,21 @@ impl StageUnit {
         self.record = (!axes.is_empty()).then(|| Standstill { controller: self.controller(), axes });
     }
 
-    /// Holds the first reading of a connection against the record. An axis gets back its trust when the controller is
+    /// Holds the first reading of a connection against the record; while a stop is carried through that was given before
+    /// it was read, the first at standstill. What was found moving, locked or held has no record any more. An axis gets back its trust when the controller is
     /// the same, its rig coordinates are, and it still counts what it counted at rest. A count of zero proves nothing:
     /// it is what a controller has after it was switched on; nor does one that says itself that its reference is lost.
     pub(super) fn recall(&mut self) {
-        let Some(record) = self.record.take().filter(|r| self.rests() && r.controller == self.controller()) else {
+        if !self.recalls {
             return;
-        };
+        }
+        let idle = self.last.as_ref().is_some_and(|r| r.motion == MotionState::Idle);
+        if idle && !self.rests() {
+            // That it stands is being read still.
+            return;
+        }
+        self.recalls = false;
+        let Some(record) = self.record.take().filter(|r| idle && r.controller == self.controller()) else { return };
         let mut restored = Vec::new();
         for i in 0..self.config.axes.len() {
             let name = self.config.axes[i].id.axis.clone();

@@ -68,6 +68,10 @@ struct Stopping {
     began: Option<Vec<Option<Position>>>,
     handed: bool,
     halted: bool,
+    /// Since when an ordinary stop has had its chance.
+    grace: Time,
+    /// It was given before the controller was identified: what that takes is no sign of motion.
+    unidentified: bool,
 }
 
 /// What is known of a stage's standstill.
@@ -114,6 +118,10 @@ pub(super) struct StageUnit {
     /// Where it was last at rest, for the next start; and what of that has been handed over.
     record: Option<Standstill>,
     handed_over: Option<Standstill>,
+    /// The record is still to be held against what this connection reads.
+    recalls: bool,
+    /// It moved when its connection began.
+    pub(super) found_moving: bool,
     /// Where it rests by what is known of it, and when its last motion by an order from here was over.
     resting: Option<Vec<Option<Position>>>,
     ordered: Option<Time>,
@@ -181,6 +189,8 @@ impl StageUnit {
             barked: None,
             handed_over: record.clone(),
             record,
+            recalls: true,
+            found_moving: false,
             resting: None,
             ordered: None,
             doubtful: false,
@@ -390,6 +400,10 @@ impl StageUnit {
         if matches!(self.doing, Doing::Homing(_)) {
             self.distrust("homing was stopped");
         }
+        let unidentified = match &self.doing {
+            Doing::Stopping(stopping) => stopping.unidentified,
+            _ => self.status.activity == Activity::Connecting,
+        };
         let (cause, began) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Stopping(s) => (s.cause, s.began),
             Doing::Moving(watch) => (cause, Some(watch.began().to_vec())),
@@ -397,7 +411,16 @@ impl StageUnit {
             Doing::Nothing => (None, None),
         };
         let watch = StillWatch::new(now);
-        self.doing = Doing::Stopping(Stopping { since: now, watch, cause, began, handed, halted: false });
+        self.doing = Doing::Stopping(Stopping {
+            since: now,
+            watch,
+            cause,
+            began,
+            handed,
+            halted: false,
+            grace: now,
+            unidentified,
+        });
         self.set_activity(Activity::Stopping);
         self.next_poll = now;
         if had_motion {
@@ -479,6 +502,14 @@ impl StageUnit {
         self.barked = None;
         self.status.stopped_by = None;
         self.bump();
+    }
+
+    /// Ends a stop by the program that had nothing to stop.
+    pub(super) fn free_from_program(&mut self) {
+        if self.status.stopped_by == Some(StopBy::Program) {
+            self.status.stopped_by = None;
+            self.bump();
+        }
     }
 
     /// How the controller's part of a recovery ended.

@@ -81,7 +81,7 @@ pub(super) fn render(draft: &Draft) -> String {
         quoted(&draft.link)
     );
     out += &if draft.home.is_empty() {
-        "home = \"never\"  # it has no homing: after each start a person declares where it stands (`steadyhand reference`)\n"
+        "home = \"never\"  # it has no homing: a person declares where it stands (`steadyhand reference`), anew when it was off\n"
             .into()
     } else {
         let order: Vec<String> = draft.home.iter().map(|n| quoted(n)).collect();

@@ -17,7 +17,7 @@ use super::questions::Questions;
 use crate::config;
 use crate::devices::link::dialogue::Dialogue;
 use crate::devices::link::{Connector, IDLE, StopScript, Wire, WireEvent};
-use crate::devices::{OnLink, Stage, StageEvent, StageFacts};
+use crate::devices::{OnLink, Stage, StageEvent, StageFacts, WAS_LOCKED};
 use crate::interlocks::{Cleared, Drive, HomeDrive};
 use crate::model::{Code, Identity, LinkStatus, RigError, Time};
 use crate::units::{Distance, Speed};
@@ -101,6 +101,8 @@ enum Motion {
 struct Stopping {
     since: Time,
     last: Time,
+    /// The hold went out, to a controller of which nobody knows what it does.
+    pressed: bool,
 }
 
 /// A restart that is our own doing.
@@ -275,7 +277,7 @@ impl Grbl {
     fn facts(&mut self) -> StageFacts {
         let mut notes = std::mem::take(&mut self.notes);
         if self.last_state == Some(State::Alarm) {
-            notes.push("It was locked when it was identified; home or clear_fault unlocks it.".into());
+            notes.push(WAS_LOCKED.into());
         }
         if !self.settings.contains_key(&13) {
             notes.push("It did not tell whether it reports millimetres ($13); millimetres are taken.".into());
@@ -387,6 +389,13 @@ impl Grbl {
                 }
             }
             // `$` commands need a controller that stands; one that moves by itself is asked until it does.
+            // A stop is seen through first, since it may take a reset.
+            Phase::Identify if self.stopping.is_some() => {
+                self.poll_wanted = true;
+                if matches!(self.last_state, Some(State::Run | State::Jog | State::Home)) {
+                    out.push(StageEvent::Stirring);
+                }
+            }
             Phase::Identify if self.can_ask() => match self.last_state {
                 Some(State::Run | State::Jog | State::Home) => {
                     self.poll_wanted = true;
@@ -614,7 +623,7 @@ impl Stage for Grbl {
             self.unfinished.get_or_insert(byte);
         }
         if byte != SOFT_RESET && self.wire.is_open() {
-            self.stopping = Some(Stopping { since: now, last: now });
+            self.stopping = Some(Stopping { since: now, last: now, pressed: false });
         }
         self.poll(now);
         handed

@@ -103,7 +103,7 @@ impl Grbl {
                 out.push(StageEvent::HomingFailed { what });
             }
             (Phase::Ready, None) => {
-                out.push(StageEvent::Reset { what: format!("It restarted by itself and said: {text}") });
+                out.push(StageEvent::Reset { what: format!("It restarted by itself and said: {text}.") });
                 self.phase = Phase::Identify;
             }
             (Phase::Closed, _) => {}

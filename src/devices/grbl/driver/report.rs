@@ -106,7 +106,7 @@ impl Grbl {
         let asked_at = self.status.answer(now);
         self.notice_lock(report, out);
         if self.unfinished.take().is_some() && self.stopping.is_none() {
-            self.stopping = Some(Stopping { since: now, last: Time::ZERO });
+            self.stopping = Some(Stopping { since: now, last: Time::ZERO, pressed: true });
         }
         self.carry_stop_on(report, asked_at, now);
         if self.motion == Some(Motion::Jog) && report.state == State::Run && self.stopping.is_none() {

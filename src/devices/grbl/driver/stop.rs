@@ -4,13 +4,20 @@ use std::time::Duration;
 
 use super::super::codec::Report;
 use super::super::questions::Questions;
-use super::{Ask, FEED_HOLD, Grbl, JOG_CANCEL, Motion, OwnReset, Phase, SOFT_RESET, SPOIL, State, Stopping};
+use super::{Ask, FEED_HOLD, Grbl, JOG_CANCEL, Motion, OwnReset, Phase, SOFT_RESET, SPOIL, STATUS, State, Stopping};
 use crate::devices::link::StopScript;
 use crate::model::Time;
 
-/// Before a controller is identified nobody knows what it does: the end of a jog and a hold, of which one stops
-/// anything but a homing.
+/// Past the driver nobody knows what a controller does: the end of a jog and a hold, of which one stops anything but a
+/// homing.
 const UNKNOWN: &[u8] = &[JOG_CANCEL, FEED_HOLD];
+
+/// Before it is identified: the end of a jog, and the question what it does. A hold would leave one that rests in a state
+/// that only a reset ends, and that takes the power from its motors.
+const UNIDENTIFIED: &[u8] = &[JOG_CANCEL, STATUS];
+
+/// So long its answer may take until it is held all the same.
+const UNKNOWN_HOLD: Duration = Duration::from_millis(60);
 
 /// So long an unidentified controller may leave a stop without a sign of rest. A homing hears nothing else than
 /// a reset, and says nothing.
@@ -26,25 +33,37 @@ pub(super) fn script(homing: bool) -> StopScript {
 impl Grbl {
     /// Stops a controller that is not identified.
     pub(super) fn stop_unknown(&mut self, now: Time) -> bool {
-        let cut = self.wire.preempt(UNKNOWN, SPOIL, now);
+        let cut = self.wire.preempt(UNIDENTIFIED, SPOIL, now);
         if cut.dropped {
             self.line.finish();
         }
         if self.wire.is_open() && self.stopping.is_none() {
-            self.stopping = Some(Stopping { since: now, last: now });
+            self.stopping = Some(Stopping { since: now, last: now, pressed: false });
+            self.poll_wanted |= self.phase == Phase::Identify;
         }
         cut.handed
     }
 
+    /// A stop of an unidentified controller of which nobody has heard that it rests.
+    fn unknown(&self) -> Option<Stopping> {
+        let rests = matches!(self.last_state, Some(State::Idle | State::Alarm));
+        self.stopping.filter(|_| self.phase != Phase::Ready && !rests)
+    }
+
     /// When the grace of an unidentified controller ends.
     pub(super) fn unknown_until(&self) -> Option<Time> {
-        let stopping = self.stopping.filter(|_| self.phase != Phase::Ready)?;
-        Some(stopping.since + UNKNOWN_GRACE)
+        self.unknown().map(|s| s.since + if s.pressed { UNKNOWN_GRACE } else { UNKNOWN_HOLD })
     }
 
     /// It was told to stop before it was identified, and has not come to rest: a reset stops whatever it does.
     pub(super) fn insist(&mut self, now: Time) {
-        if self.unknown_until().is_some_and(|t| t <= now) {
+        let Some(stopping) = self.unknown() else { return };
+        let waited = now.since(stopping.since);
+        if waited >= UNKNOWN_HOLD && !stopping.pressed {
+            self.wire.preempt(&[FEED_HOLD], SPOIL, now);
+            self.stopping = Some(Stopping { pressed: true, ..stopping });
+        }
+        if waited >= UNKNOWN_GRACE {
             self.wire.preempt(&[SOFT_RESET], SPOIL, now);
             self.note_own_reset(now, true, false);
         }
@@ -96,7 +115,8 @@ impl Grbl {
     pub(super) fn carry_stop_on(&mut self, report: &Report, asked_at: Option<Time>, now: Time) {
         let Some(stopping) = self.stopping else { return };
         match report.state {
-            State::Run | State::Jog if asked_at.is_some_and(|t| t >= stopping.last) => {
+            // Before it is identified nobody knows when it was asked for; a byte too many does no harm.
+            State::Run | State::Jog if asked_at.map_or(self.phase != Phase::Ready, |t| t >= stopping.last) => {
                 let byte = if report.state == State::Run { FEED_HOLD } else { JOG_CANCEL };
                 self.wire.preempt(&[byte], SPOIL, now);
                 self.stopping = Some(Stopping { last: now, ..stopping });
