@@ -503,6 +503,34 @@ fn a_person_teaches_the_ends_of_a_stage_that_has_no_switches() {
     assert!(fs::read_dir(log).expect("the steps are in an audit log").count() > 0);
 }
 
+#[test]
+fn init_that_is_ended_while_axes_move_stops_them_first() {
+    use rustix::process::Signal;
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 1), (Signal::HUP, 1)] {
+        let desk = Desk::new();
+        let args = ["init", "--port", &desk.port, "--name", "desk", "--axis", "x"];
+        let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
+        terminal.type_until("", "Move them");
+        terminal.type_until("yes\n", "Home first?");
+        terminal.type_until("yes\n", "Ctrl-C stops");
+        let moves = || {
+            let bench = desk.bench.as_ref().expect("it runs");
+            bench.with_bench(|b| ["X", "Y", "Z"].iter().any(|axis| b.speed_mm_per_s("scope", axis) != 0.0))
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !moves() {
+            assert!(Instant::now() < deadline, "it doesn't home: {:?}", terminal.seen.lock());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pid = rustix::process::Pid::from_child(&terminal.child);
+        rustix::process::kill_process(pid, signal).expect("told to end");
+        assert_eq!(terminal.ends().code(), Some(code), "{:?}", terminal.seen.lock());
+        let seen = terminal.seen.lock().clone();
+        assert!(seen.contains("stopping") && seen.contains("All axes stand"), "{seen}");
+        assert!(!moves(), "by its true speed");
+    }
+}
+
 /// A bench whose controller stops on its switches ($21=1), so that a step onto one is an alarm.
 fn with_hard_limits() -> Desk {
     let file = hw_sim::MICROSCOPE_TOML.replace("\"$21\" = 0", "\"$21\" = 1");
@@ -526,7 +554,10 @@ fn who_only_presses_enter_gets_a_rig_file_and_meets_no_switch() {
     terminal.type_until("2\n", "Release it, and try again");
     terminal.type_until("\n", "by how much");
     terminal.type_until("\n", "Which way did it go");
-    for next in ["by the ruler", "how fast", "how near", "without power", "sample and optics", "In which order"] {
+    // What only a person can see is not proposed.
+    terminal.type_until("\n", "There is no proposal");
+    terminal.type_until("-\n", "by the ruler");
+    for next in ["how fast", "how near", "without power", "sample and optics", "In which order"] {
         terminal.type_until("\n", next);
     }
     for next in ["When a client goes", "Write rig.toml", "Wrote rig.toml"] {

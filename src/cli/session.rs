@@ -175,17 +175,26 @@ impl Session {
 
     /// Stops what moves and lets go of the ports; `true` when everything was seen to stand.
     pub(super) fn close(self) -> bool {
-        if self.events.is_some() {
-            let moving = self.handle.snapshot().stages.iter().any(|s| s.activity != Activity::Idle);
-            if moving {
-                self.handle.stop(None, StopBy::Program);
-            }
+        let moving = self.handle.snapshot().stages.iter().any(|s| s.activity != Activity::Idle);
+        let still = self.rest(self.events.is_some() && moving);
+        self.runtime.shutdown_background();
+        still
+    }
+
+    /// Stops everything, whatever another thread waits for meanwhile; `true` when everything was seen to stand. Nothing
+    /// moves any more.
+    pub(super) fn halt(&self) -> bool {
+        self.rest(true)
+    }
+
+    fn rest(&self, stop: bool) -> bool {
+        if stop {
+            self.handle.stop(None, StopBy::Program);
         }
         let still = self.runtime.block_on(at_rest(&self.handle));
         if let Some(events) = &self.events {
             events.flush(Duration::from_secs(1));
         }
-        self.runtime.shutdown_background();
         still
     }
 }

@@ -73,7 +73,8 @@ pub(super) fn run(args: &StopArgs) -> ExitCode {
     code.into()
 }
 
-const HARDWARE: &str = "If something moves, use the emergency stop of the hardware, or switch its power off";
+/// What a person does when a stop may not have worked.
+pub(super) const HARDWARE: &str = "If something moves, use the emergency stop of the hardware, or switch its power off";
 
 fn told(well: bool, text: &str) -> ExitCode {
     say(io::stdout(), text);

@@ -60,11 +60,8 @@ pub(super) fn draft(
             let rigs: Vec<&str> = std::iter::once(rig.as_str()).chain(known.rig.as_deref()).collect();
             match Hand::on(found, place, &rigs, args.data_dir.as_deref()) {
                 Ok(open) => {
-                    if homed
-                        && yes(person, "Home first? All axes run to their switches", true)?
-                        && let Err(error) = open.home()
-                    {
-                        person.say(&format!("  {error}"));
+                    if homed && yes(person, "Home first? All axes run to their switches", true)? {
+                        open.home(person);
                     }
                     hand = Some(open);
                 }
@@ -83,10 +80,8 @@ pub(super) fn draft(
             }
         }
     }
-    if let Some(hand) = hand
-        && !hand.close()
-    {
-        person.say("The axes could not be seen to stand: look at them.");
+    if let Some(hand) = hand {
+        hand.close();
     }
     if let Some(error) = broken {
         return Err(error);

@@ -2,6 +2,7 @@
 
 mod axis;
 mod decide;
+mod interrupt;
 mod known;
 mod merge;
 mod person;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::super::session::{IDENTIFY, Session};
 use super::axis::{Scale, by_ruler, first_step, sign};
+use super::interrupt::Guarded;
 use super::person::{Person, ask, number, yes};
 use super::probe::{self, Found, FoundAxis, Place, STAGE};
 use crate::config::Rig;
@@ -43,7 +44,7 @@ pub(super) struct Seen {
 
 /// A controller under a person's hand.
 pub(super) struct Hand {
-    session: Session,
+    session: Guarded,
 }
 
 impl Hand {
@@ -64,19 +65,23 @@ impl Hand {
             let _ = session.close();
             return Err("the controller did not answer a second time".into());
         }
-        Ok(Hand { session })
+        Ok(Hand { session: Guarded::new(session)? })
     }
 
-    /// Ends it; `false` when the axes could not be seen to stand.
-    pub(super) fn close(self) -> bool {
-        self.session.close()
+    /// Ends it. Axes that could not be seen to stand end the program.
+    pub(super) fn close(self) {
+        self.session.close();
     }
 
-    /// Homes all axes.
-    pub(super) fn home(&self) -> Result<(), String> {
+    /// Homes all axes, and tells how it went.
+    pub(super) fn home(&self, person: &mut dyn Person) {
         let home = Home { stage: Name::new(STAGE), axes: Vec::new() };
-        let homed = self.session.run(Sequence::home("home, asked by the person at the terminal".into(), home));
-        homed.map(drop).map_err(|e| e.what)
+        person.say("  Homing: all axes run to their switches … Ctrl-C stops");
+        let plan = Sequence::home("home, asked by the person at the terminal".into(), home);
+        person.say(&match self.session.with(|s| s.run(plan)) {
+            Ok(_) => "  Homed.".to_owned(),
+            Err(error) => format!("  Not homed: {}", error.what),
+        });
     }
 
     /// The count of an axis now, in the base unit.
@@ -85,12 +90,12 @@ impl Hand {
     }
 
     fn stage(&self) -> Option<StageStatus> {
-        self.session.handle().snapshot().stage(STAGE).cloned()
+        self.session.with(|s| s.handle().snapshot()).stage(STAGE).cloned()
     }
 
     /// One step. A controller that is locked, or has a fault, is released first, if the person says so.
     fn step(&self, person: &mut dyn Person, axis: &str, way: f64) -> Result<(), String> {
-        let refused = match self.try_step(axis, way) {
+        let refused = match self.try_step(person, axis, way) {
             Ok(()) => return Ok(()),
             Err(e) => e,
         };
@@ -102,17 +107,19 @@ impl Hand {
         if !yes(person, "  Release it, and try again", true)? {
             return Err("the step was not made".into());
         }
-        self.session.recover(&Name::new(STAGE)).map_err(|e| e.what)?;
-        self.try_step(axis, way).map_err(|e| e.what)
+        self.session.with(|s| s.recover(&Name::new(STAGE))).map_err(|e| e.what)?;
+        self.try_step(person, axis, way).map_err(|e| e.what)
     }
 
-    fn try_step(&self, axis: &str, way: f64) -> Result<(), RigError> {
+    fn try_step(&self, person: &mut dyn Person, axis: &str, way: f64) -> Result<(), RigError> {
         let gone = || RigError::new(Code::NotConnected, "The controller is gone.");
         let from = self.stage().ok_or_else(gone)?.epoch;
+        person.say(&format!("  moving {axis} by {} … Ctrl-C stops", plain(way)));
         let way = Distance::base(way).map_err(|e| RigError::new(Code::InvalidArgument, e.to_string()))?;
         let aim = Aim::By { offsets: vec![(Name::new(axis), way)], from };
         let movement = Move { stage: Name::new(STAGE), aim };
-        self.session.run(Sequence::movement(format!("a step of {axis} by hand"), movement)).map(drop)
+        let plan = Sequence::movement(format!("a step of {axis} by hand"), movement);
+        self.session.with(|s| s.run(plan)).map(drop)
     }
 
     /// Lets a person find both ends of an axis. The counts at them, the lower first; `None` when the person gives up.
@@ -187,7 +194,7 @@ impl Hand {
         let seen = ask(
             person,
             "Which way did it go: + if that way shall be positive, - if it shall be negative",
-            Some("+"),
+            None,
             "--axis",
             sign,
         )?;
