@@ -92,10 +92,10 @@ impl StageUnit {
                 self.forget_shift();
                 self.fault(Code::ControllerReset, what.clone(), Remedy::ClearFault, now);
                 self.end_motion(Code::ControllerReset, &what);
-                if let Doing::Stopping(Stopping { cause: Some(cause), .. }) = &mut self.doing
+                if let Doing::Stopping(Stopping { cause: Some(cause), halted: false, .. }) = &mut self.doing
                     && cause.code == Code::NotResponding
                 {
-                    // It was stopped because it had fallen silent: this is why it had.
+                    // It was stopped because it had fallen silent: this is why it had. Not so where we reset it ourselves.
                     (cause.code, cause.what) = (Code::ControllerReset, format!("Stage {}: {what}", self.config.id));
                 }
                 self.end_stop();
