@@ -139,5 +139,6 @@ pub fn compare(protocol: &str, table: &Table) {
         std::fs::write(path, page).expect("the page");
         return;
     }
-    assert_eq!(written, page, "run UPDATE_DOCS=1 cargo test --test faults");
+    let differs = written.lines().zip(page.lines()).find(|(a, b)| a != b);
+    assert!(written == page, "run UPDATE_DOCS=1 cargo test --test faults; the first line that differs: {differs:#?}");
 }
