@@ -372,6 +372,12 @@ impl Terminal {
     fn type_until(&mut self, keys: &str, shows: &str) {
         self.seen.lock().clear();
         self.master.write_all(keys.as_bytes()).expect("typed");
+        self.until(shows);
+    }
+
+    /// Waits until the program has shown this since the last key.
+    #[track_caller]
+    fn until(&mut self, shows: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.seen.lock().contains(shows) {
             assert!(Instant::now() < deadline, "no {shows:?} in {:?}", self.seen.lock());
@@ -419,13 +425,14 @@ fn a_person_jogs_the_stage_and_gets_the_terminal_back() {
 
     let jog = || Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &["jog"]));
     let mut terminal = jog();
-    terminal.type_until("", "stage: idle");
+    terminal.until("stage: idle");
     assert!(!terminal.is_cooked());
     // A move before homing is refused in words.
     terminal.type_until("x", "a move needs it referenced");
     terminal.type_until("h", "press h again");
     terminal.type_until("h", "stage: homing");
-    terminal.type_until("", "referenced");
+    // While it homes there are three dots behind, and keys are not taken.
+    terminal.until("stage: idle\r\n");
     // x stands at 74 mm, 1 mm off its switch; the first step is 0.1 mm.
     terminal.type_until("X", "73.9000 mm");
     terminal.type_until("q", "");
@@ -433,7 +440,7 @@ fn a_person_jogs_the_stage_and_gets_the_terminal_back() {
     assert!(terminal.is_cooked(), "the terminal is as it was");
 
     let mut terminal = jog();
-    terminal.type_until("", "stage: idle");
+    terminal.until("stage: idle");
     let pid = rustix::process::Pid::from_child(&terminal.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told to end");
     terminal.ends();
@@ -446,7 +453,7 @@ fn a_person_finds_ends_and_direction_by_hand() {
     let args = ["init", "--port", &desk.port, "--rig", "by-hand.toml"];
     let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
     let line = |text: &str| format!("{text}\n");
-    terminal.type_until("", "The rig's name");
+    terminal.until("The rig's name");
     terminal.type_until(&line(""), "Which axes");
     terminal.type_until(&line("x"), "Move them");
     terminal.type_until(&line("yes"), "Home first?");
@@ -477,7 +484,7 @@ fn a_person_teaches_the_ends_of_a_stage_that_has_no_switches() {
     let desk = Desk::with(Bench::from_toml(&file).expect("a bench"));
     let args = ["init", "--port", &desk.port, "--axis", "x,unit=mm,sign=1,speed=5,tolerance=0.05,holds-unpowered=yes"];
     let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
-    terminal.type_until("", "The rig's name");
+    terminal.until("The rig's name");
     terminal.type_until("taught\n", "Move them");
     terminal.type_until("yes\n", "x at 0, to one end");
     terminal.type_until("-20\n", "one step is at most 10");
@@ -510,7 +517,7 @@ fn init_that_is_ended_while_axes_move_stops_them_first() {
         let desk = Desk::new();
         let args = ["init", "--port", &desk.port, "--name", "desk", "--axis", "x"];
         let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
-        terminal.type_until("", "Move them");
+        terminal.until("Move them");
         terminal.type_until("yes\n", "Home first?");
         terminal.type_until("yes\n", "Ctrl-C stops");
         let moves = || {
@@ -543,7 +550,7 @@ fn who_only_presses_enter_gets_a_rig_file_and_meets_no_switch() {
     let desk = with_hard_limits();
     let args = ["init", "--port", &desk.port];
     let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
-    terminal.type_until("", "The rig's name");
+    terminal.until("The rig's name");
     terminal.type_until("\n", "Which axes");
     terminal.type_until("x\n", "Move them");
     for next in ["Home first?", "its unit", "move it to see", "by how much"] {
@@ -578,7 +585,7 @@ fn init_moves_nothing_while_a_persons_stop_stands() {
     // Under another name, too: the file says whose rig it is.
     let args = ["init", "--port", &desk.port, "--name", "other", "--axis", "x"];
     let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
-    terminal.type_until("", "Move them");
+    terminal.until("Move them");
     terminal.type_until("yes\n", "its unit");
     let seen = terminal.seen.lock().clone();
     assert!(seen.contains("stopped the rig \"desk\"") && seen.contains("steadyhand resume"), "{seen}");
