@@ -16,6 +16,7 @@
 //! | [`access`] | who may do what |
 //! | [`tools`] | the MCP face: parameters, results, errors with the next step |
 //! | [`gateway`] | how clients get in |
+//! | [`flash`] | settings of controllers, written with a way back |
 //! | [`cli`] | the commands |
 //!
 //! A layer imports only what stands above it here (`imaging`, `store`, `plans` and `access` a little less:
@@ -41,6 +42,7 @@ pub mod actor;
 pub mod cli;
 pub mod config;
 pub mod devices;
+pub mod flash;
 pub mod gateway;
 pub mod imaging;
 pub mod interlocks;

@@ -33,5 +33,5 @@ pub use handle::{Clock, RigHandle};
 pub use journal::{Entry, Journal};
 pub use message::{Decision, Ticket};
 pub use sync::MAX_STAGES;
-pub use thread::{Sleeper, assemble, look_round, spawn};
+pub use thread::{Sleeper, assemble, look_round, settle, spawn};
 pub use worker::Worker;

@@ -14,6 +14,7 @@ use super::sync::{Shared, orders, wake};
 use super::watchdog::{self, Dog, LastWill};
 use super::worker::Worker;
 use crate::config::Rig;
+use crate::devices::settings::{Order, Settings, SettingsEvent};
 use crate::devices::{Devices, Survey, Surveyed};
 use crate::interlocks::Rules;
 use crate::model::{Epoch, Snapshot, Time};
@@ -100,4 +101,30 @@ pub fn look_round(mut survey: Survey, at_most: Duration) -> Surveyed {
     };
     survey.close();
     outcome
+}
+
+/// Gives a controller an order about its settings, and waits for the answer on the caller's thread; for a port that
+/// can't be opened at most `patience`. `ended` is asked meanwhile whether to give up.
+pub fn settle(settings: &mut dyn Settings, order: Order, patience: Duration, ended: &dyn Fn() -> bool) -> SettingsEvent {
+    let clock = Clock::start();
+    let begun = clock.now();
+    // Time goes on from one order to the next: the conversation may still wait for something.
+    settings.order(order, begun);
+    let mut events = Vec::new();
+    loop {
+        let now = clock.now();
+        let next = settings.tick(now, &mut events);
+        for event in events.drain(..) {
+            match event {
+                SettingsEvent::NoPort(_) if now.since(begun) < patience => {}
+                SettingsEvent::NoPort(what) => return SettingsEvent::Unclear(what),
+                event => return event,
+            }
+        }
+        if ended() {
+            return SettingsEvent::Unclear("it was told to end".into());
+        }
+        let rest = next.since(clock.now()).clamp(Duration::from_micros(100), Duration::from_millis(50));
+        std::thread::park_timeout(rest);
+    }
 }

@@ -31,6 +31,7 @@ use crate::model::{OutputKind, SensorKind};
 pub use condition::{Condition, Flaw, Reads, Type, Undecided, Value};
 pub use find::{NotFound, find};
 pub use problem::{Place, Problem, Problems};
+pub(crate) use problem::{Sink, quoted};
 pub(crate) use reader::nearest;
 pub use reference::page as reference;
 pub use rig::*;
@@ -145,10 +146,15 @@ impl KnownDrivers {
 /// Everything that is wrong with it: it is missing, a folder, unreadable, larger than [`MAX_BYTES`] or not
 /// UTF-8 (one problem without a place), or what [`parse`] finds.
 pub fn load(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
-    read(path, known).map_err(|problems| problems.of_file(path))
+    let read = read_text(path, "rig file").and_then(|text| parse(&text, path, known));
+    read.map_err(|problems| problems.of_file(path))
 }
 
-fn read(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
+/// The text of a file that people write; `what` is its kind in problems.
+///
+/// # Errors
+/// It is missing, a folder, unreadable, larger than [`MAX_BYTES`] or not UTF-8.
+pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Problems> {
     let unreadable = |message: String, remedy: &str| Problems::unreadable(path, message, remedy);
     let failed = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => {
@@ -161,10 +167,11 @@ fn read(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
     };
     let facts = std::fs::metadata(path).map_err(failed)?;
     if facts.is_dir() {
-        return Err(unreadable("this is a folder".into(), "name the rig file in it"));
+        return Err(unreadable("this is a folder".into(), &format!("name the {what} in it")));
     }
     if !facts.is_file() {
-        return Err(unreadable("this is not a regular file".into(), "name a rig file; the device's port goes into it"));
+        let remedy = format!("name a {what}, not the device itself");
+        return Err(unreadable("this is not a regular file".into(), &remedy));
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
@@ -172,12 +179,11 @@ fn read(path: &Path, known: &KnownDrivers) -> Result<Rig, Problems> {
     if bytes.len() > MAX_BYTES {
         return Err(too_large(path));
     }
-    let text = String::from_utf8(bytes).map_err(|e| {
+    String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         let line = e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
         unreadable(format!("the file is not UTF-8 text: line {line} has other bytes in it"), "save it as UTF-8")
-    })?;
-    parse(&text, path, known)
+    })
 }
 
 /// Checks the text of a rig file; `file` is its name in problems, and relative folders start beside it. A byte

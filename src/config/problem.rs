@@ -156,13 +156,13 @@ fn clipped(text: &str, max: usize) -> &str {
 }
 
 /// A word of the file as messages quote it: in quotes, escaped, not too long.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let short = clipped(word, 60);
     if short.len() < word.len() { format!("{short:?}…") } else { format!("{short:?}") }
 }
 
 /// Collects problems while a file is walked.
-pub(super) struct Sink<'a> {
+pub(crate) struct Sink<'a> {
     file: &'a Path,
     text: &'a str,
     /// The offset at which each line begins.
@@ -171,43 +171,43 @@ pub(super) struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    pub(super) fn new(file: &'a Path, text: &'a str) -> Sink<'a> {
+    pub(crate) fn new(file: &'a Path, text: &'a str) -> Sink<'a> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1)).collect();
         Sink { file, text, lines, list: Vec::new() }
     }
 
     /// A problem at bytes of the text.
-    pub(super) fn say(&mut self, span: Range<usize>, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn say(&mut self, span: Range<usize>, message: impl Into<String>, remedy: impl Into<String>) {
         let place = self.place(span);
         self.push(Some(place), message.into(), remedy.into());
     }
 
     /// A problem of the file as a whole.
-    pub(super) fn say_whole(&mut self, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn say_whole(&mut self, message: impl Into<String>, remedy: impl Into<String>) {
         self.push(None, message.into(), remedy.into());
     }
 
     /// The line of a span, from 1.
-    pub(super) fn line(&self, span: &Range<usize>) -> usize {
+    pub(crate) fn line(&self, span: &Range<usize>) -> usize {
         self.lines.partition_point(|&start| start <= span.start)
     }
 
     /// The bytes of a span, as they stand in the file.
-    pub(super) fn text(&self, span: &Range<usize>) -> &'a str {
+    pub(crate) fn text(&self, span: &Range<usize>) -> &'a str {
         self.text.get(span.clone()).unwrap_or("")
     }
 
     /// Whether more problems would not be kept.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= KEPT
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// The problems in the order of their lines.
-    pub(super) fn problems(mut self) -> Problems {
+    pub(crate) fn problems(mut self) -> Problems {
         self.list.sort_by_key(|p| p.place.as_ref().map_or(0, |at| at.span.start));
         Problems { list: self.list, text: self.text.to_owned(), path: None }
     }

@@ -6,6 +6,7 @@
 //! what can be told by the answer's shape alone, and after anything unexpected only by asking `V` and waiting for the
 //! version, behind which nothing older can come.
 
+mod settings;
 mod survey;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ pub(super) const DRIVER: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: false,
     family: None,
+    keeping: Some(&settings::KEEPING),
     open: Open::Stage {
         // `M X= Y=` starts both axes at once, and each goes at its own speed.
         traits: StageTraits { coordinated: false, homes_single_axes: false },

@@ -13,6 +13,7 @@ pub(super) const DRIVER: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: false,
     family: None,
+    keeping: None,
     open: Open::ByHand {
         kinds: &[OutputKind::Wheel, OutputKind::Shutter, OutputKind::Light, OutputKind::Line],
         make: |output| Box::new(Manual { name: output.id.clone(), why: output.why.clone(), told: false, ask: None }),

@@ -7,6 +7,7 @@ pub mod link;
 mod make;
 mod manual;
 mod outputs;
+pub mod settings;
 mod shared;
 mod simcam;
 mod simio;
@@ -26,6 +27,7 @@ use crate::units::{Distance, Position, Speed};
 use link::{Connector, StopScript};
 pub use make::{Devices, make};
 pub use outputs::{Output, OutputEvent, Sensor, SensorEvent};
+use settings::Keeping;
 pub use survey::{Survey, Surveyed, survey};
 
 /// What a driver's codec makes of bytes that come in pieces, frame by frame, for tests that send anything; `None` for a
@@ -52,6 +54,8 @@ pub struct Driver {
     /// The drivers of one family share links: one engine speaks for all devices on a link. `None`: its device has a
     /// link of its own.
     pub family: Option<Family>,
+    /// What `flash` can do with the settings of its controllers; `None`: nothing.
+    pub keeping: Option<&'static Keeping>,
     /// How a device of it is made.
     pub open: Open,
 }

@@ -19,6 +19,7 @@ pub(super) const DRIVER: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: true,
     family: None,
+    keeping: None,
     open: Open::Camera { make: |camera, connector| Box::new(SimCam::new(camera, connector)) },
 };
 

@@ -25,6 +25,7 @@ pub(super) const DRIVER: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: true,
     family: FAMILY,
+    keeping: None,
     open: Open::Output {
         kinds: &[OutputKind::Shutter, OutputKind::Light, OutputKind::Wheel, OutputKind::Line],
         channels: Channels::Any,
@@ -39,6 +40,7 @@ pub(super) const SENSOR: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: true,
     family: FAMILY,
+    keeping: None,
     open: Open::Sensor { kinds: &[SensorKind::Analog, SensorKind::Digital], channels: Channels::Any, engine },
 };
 

@@ -110,7 +110,10 @@ pub(super) fn place(folder: &Path, files: &[(PathBuf, &[u8])]) -> Result<(), (Pa
 }
 
 /// Replaces a file by a whole new one that has reached the disk.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), RigError> {
+///
+/// # Errors
+/// [`Code::StorageFailed`] when it can't be written; the old one is there then.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), RigError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let swap = || {
         let file = temporary(folder, bytes)?;

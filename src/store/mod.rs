@@ -35,7 +35,7 @@ pub use audit::{
     Break, EventFilter, EventLog, LoggedEvent, Newest, PastCommand, PastOutcome, Receipt, Verified, Written, events_in,
     harmless, sha256, verify,
 };
-pub use files::stamp;
+pub use files::{replace, stamp};
 pub use images::{Picture, StoredImage};
 pub use person_stop::PersonStop;
 pub use positions::{SavedAxis, SavedPosition, SavedPositions};

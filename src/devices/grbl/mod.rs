@@ -8,6 +8,7 @@ mod dialect;
 mod driver;
 mod fronts;
 mod questions;
+mod settings;
 
 use super::link::Connector;
 use super::shared::Shared;
@@ -40,6 +41,7 @@ pub(super) const DRIVER: Driver = Driver {
     evidence: Evidence::IndependentHost,
     simulated: false,
     family: FAMILY,
+    keeping: Some(&settings::KEEPING),
     open: Open::Stage {
         traits: StageTraits { coordinated: true, homes_single_axes: false },
         source: Source::Counter,
@@ -59,6 +61,7 @@ pub(super) const COOLANT: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: false,
     family: FAMILY,
+    keeping: None,
     open: Open::Output {
         kinds: &[OutputKind::Shutter, OutputKind::Line],
         channels: Channels::Of(&["flood", "mist"]),
@@ -73,6 +76,7 @@ pub(super) const SPINDLE: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: false,
     family: FAMILY,
+    keeping: None,
     open: Open::Output { kinds: &[OutputKind::Light], channels: Channels::One, engine },
 };
 
@@ -83,6 +87,7 @@ pub(super) const PINS: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: false,
     family: FAMILY,
+    keeping: None,
     open: Open::Sensor {
         kinds: &[SensorKind::Digital],
         channels: Channels::Of(&["P", "D", "H", "R", "S", "X", "Y", "Z", "A", "B", "C"]),

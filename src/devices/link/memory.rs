@@ -27,6 +27,10 @@ struct Buffers {
     opened: u64,
     /// What another program holds of it, in words.
     taken: Option<String>,
+    /// Whether the line that restarts boards is wired, whether it is down, and how often it has fallen.
+    dtr: bool,
+    dtr_down: bool,
+    falls: u64,
 }
 
 impl Far {
@@ -60,6 +64,16 @@ impl Far {
     /// Another program has it open, or lets go of it with `None`: until then the host can't open it.
     pub fn take_away(&self, by: Option<&str>) {
         self.0.lock().taken = by.map(str::to_owned);
+    }
+
+    /// Whether the line that restarts boards (DTR) is wired.
+    pub fn wire_dtr(&self, wired: bool) {
+        self.0.lock().dtr = wired;
+    }
+
+    /// How often that line has fallen: the bench restarts its board each time.
+    pub fn falls(&self) -> u64 {
+        self.0.lock().falls
     }
 
     /// How often the host has opened it.
@@ -144,6 +158,16 @@ impl Link for Memory {
     fn unsent(&self) -> usize {
         let b = self.far.0.lock();
         b.unsent + b.to_device.len()
+    }
+
+    fn set_dtr(&mut self, up: bool) -> io::Result<()> {
+        let mut b = self.buffers()?;
+        if !b.dtr {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        b.falls += u64::from(!up && !b.dtr_down);
+        b.dtr_down = !up;
+        Ok(())
     }
 
     fn second(&self) -> Option<Box<dyn Second>> {

@@ -35,6 +35,14 @@ pub trait Link: Send {
     /// How many bytes the operating system still has to send, as far as it tells.
     fn unsent(&self) -> usize;
 
+    /// Sets the line by whose fall boards of the Arduino kind restart (DTR).
+    ///
+    /// # Errors
+    /// There is no such line.
+    fn set_dtr(&mut self, _up: bool) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Another handle for the watchdog, if there can be one.
     fn second(&self) -> Option<Box<dyn Second>> {
         None

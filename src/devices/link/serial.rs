@@ -158,6 +158,10 @@ impl Link for Serial {
         self.0.bytes_to_write().map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
     }
 
+    fn set_dtr(&mut self, up: bool) -> io::Result<()> {
+        self.0.write_data_terminal_ready(up).map_err(Into::into)
+    }
+
     fn second(&self) -> Option<Box<dyn Second>> {
         Some(Box::new(Serial(self.0.try_clone().ok()?)))
     }

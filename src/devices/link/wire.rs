@@ -180,6 +180,11 @@ impl Wire {
         }
     }
 
+    /// Sets the line by whose fall boards restart; `false` when there is none.
+    pub(crate) fn set_dtr(&mut self, up: bool) -> bool {
+        self.link.as_mut().is_some_and(|link| link.set_dtr(up).is_ok())
+    }
+
     /// Lets go of the port for good.
     pub(crate) fn close(&mut self) {
         self.closed = true;

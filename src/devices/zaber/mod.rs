@@ -7,6 +7,7 @@ mod codec;
 mod front;
 mod identify;
 mod orders;
+mod settings;
 mod survey;
 mod unit;
 mod words;
@@ -40,6 +41,7 @@ pub(super) const DRIVER: Driver = Driver {
     evidence: Evidence::Manual,
     simulated: false,
     family: Some(Family { name: "zaber", stages_per_link: 32 }),
+    keeping: Some(&settings::KEEPING),
     open: Open::Stage {
         traits: StageTraits { coordinated: false, homes_single_axes: true },
         source: Source::Counter,
