@@ -105,7 +105,12 @@ pub fn look_round(mut survey: Survey, at_most: Duration) -> Surveyed {
 
 /// Gives a controller an order about its settings, and waits for the answer on the caller's thread; for a port that
 /// can't be opened at most `patience`. `ended` is asked meanwhile whether to give up.
-pub fn settle(settings: &mut dyn Settings, order: Order, patience: Duration, ended: &dyn Fn() -> bool) -> SettingsEvent {
+pub fn settle(
+    settings: &mut dyn Settings,
+    order: Order,
+    patience: Duration,
+    ended: &dyn Fn() -> bool,
+) -> SettingsEvent {
     let clock = Clock::start();
     let begun = clock.now();
     // Time goes on from one order to the next: the conversation may still wait for something.

@@ -7,6 +7,7 @@ mod completions;
 mod connect;
 mod demo;
 mod doctor;
+mod flash;
 mod host;
 mod http;
 mod init;
@@ -52,6 +53,7 @@ enum Command {
     Check(check::CheckArgs),
     Doctor(doctor::DoctorArgs),
     Jog(jog::JogArgs),
+    Flash(flash::FlashArgs),
     Connect(connect::ConnectArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
@@ -81,6 +83,7 @@ pub fn run() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Jog(args) => jog::run(&args),
+        Command::Flash(args) => flash::run(&args),
         Command::Connect(args) => connect::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -428,7 +428,7 @@ pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     if let Some(notice) = notice {
         tracing::warn!("{notice}");
     }
-    let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
+    let devices = devices::make(&rig, &mut |link| devices::link::connector_by_leave(link, super::flash::leave(link)))?;
     // Nobody's clock goes back by as much as a stage's moves since the last start count.
     let epoch = Epoch(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0));
     let kept = Kept::open(store.data_dir())?;

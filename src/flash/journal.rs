@@ -106,15 +106,15 @@ impl Journal {
     /// `storage_failed`.
     pub fn write(&self, path: &Path) -> Result<(), RigError> {
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| {
-                RigError::new(Code::StorageFailed, format!("{} can't be made: {e}.", folder.display()))
-            })?;
+            std::fs::create_dir_all(folder)
+                .map_err(|e| RigError::new(Code::StorageFailed, format!("{} can't be made: {e}.", folder.display())))?;
         }
         store::replace(path, self.render().as_bytes())
     }
 
     fn render(&self) -> String {
-        let mut text = String::from("# A change of a controller's settings that is not finished: steadyhand flash --resume\n\n");
+        let mut text =
+            String::from("# A change of a controller's settings that is not finished: steadyhand flash --resume\n\n");
         let goal = match self.goal {
             Goal::New => "new",
             Goal::Old => "old",

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`profile`] | a file with the settings that a controller shall have, or had (a backup) |
 //! | [`plan`] | a profile held against a controller: what would change, and why it must not |
+//! | [`shipped`] | the profiles that come with the program |
 //! | [`run`] | the steps of a run, one order at a time, with the way back; pure |
 //! | [`journal`] | what is being changed, on disk before the first byte, until it is done or undone |
 //!
@@ -13,6 +14,7 @@ pub mod journal;
 pub mod plan;
 pub mod profile;
 pub mod run;
+pub mod shipped;
 
 use crate::devices::settings::{Order, Settings, SettingsEvent};
 use crate::devices::{driver, link};

@@ -40,7 +40,11 @@ pub fn plan(
 ) -> Result<Plan, Problems> {
     let mut wrong: Vec<(Range<usize>, String, String)> = Vec::new();
     if let Err(why) = read.profile.fits(who) {
-        wrong.push((0..0, format!("this profile is not for this controller: {why}"), "take the profile that is".into()));
+        wrong.push((
+            0..0,
+            format!("this profile is not for this controller: {why}"),
+            "take the profile that is".into(),
+        ));
         return Err(read.problems(&wrong));
     }
     let mut new = old.clone();
@@ -65,7 +69,10 @@ pub fn plan(
             .filter(|name| old.get(name).is_some() && !spans.contains_key(name))
             .collect();
         if !forgotten.is_empty() {
-            let what = format!("the controller changes others when {} changes, and the profile doesn't say to what", change.name);
+            let what = format!(
+                "the controller changes others when {} changes, and the profile doesn't say to what",
+                change.name
+            );
             wrong.push((span(&change.name), what, format!("give them too: {}", forgotten.join(", "))));
         }
     }
@@ -83,7 +90,8 @@ pub fn plan(
             if allow.iter().any(|name| name == danger.name) {
                 allowed.push((change.name.clone(), danger));
             } else {
-                let what = format!("{} from {} to {} is dangerous: {}", change.name, change.old, change.new, danger.why);
+                let what =
+                    format!("{} from {} to {} is dangerous: {}", change.name, change.old, change.new, danger.why);
                 wrong.push((span(&change.name), what, format!("if it is meant, say --allow {}", danger.name)));
             }
         }
@@ -116,7 +124,10 @@ fn resolved(
     if let Some(axis) = axis
         && theirs(&axis).is_none()
     {
-        return Err((format!("the controller has no axis {}", quoted(axis)), format!("it has {}", who.axes.join(", "))));
+        return Err((
+            format!("the controller has no axis {}", quoted(axis)),
+            format!("it has {}", who.axes.join(", ")),
+        ));
     }
     let shown = quoted(&wanted.name);
     let Some(full) = (keeping.name)(&wanted.name, axis) else {
@@ -126,10 +137,9 @@ fn resolved(
         return Err((format!("the controller has no setting {full}"), "remove it, or take another profile".into()));
     };
     let meaning = &setting.meaning;
-    let value = meaning
-        .form
-        .written(&wanted.value)
-        .map_err(|must| (format!("{full} can't be {}: {must}", quoted(&wanted.value)), format!("it is {} now", setting.value)))?;
+    let value = meaning.form.written(&wanted.value).map_err(|must| {
+        (format!("{full} can't be {}: {must}", quoted(&wanted.value)), format!("it is {} now", setting.value))
+    })?;
     if !meaning.writable && !meaning.form.same(&value, &setting.value) {
         let what = format!("{full} ({}) can't be written by this version", meaning.what);
         return Err((what, format!("remove it; it is {} now", setting.value)));

@@ -187,9 +187,11 @@ fn read_head(table: &DeTable<'_>, profile: &mut Profile, sink: &mut Sink<'_>) {
             _ => unknown(sink, key.span(), name, &["name", "source", "driver", "model", "firmware"]),
         }
     }
-    for (needed, what) in
-        [("name", "what it is for"), ("source", "where its numbers are from"), ("driver", "whose controllers it is for")]
-    {
+    for (needed, what) in [
+        ("name", "what it is for"),
+        ("source", "where its numbers are from"),
+        ("driver", "whose controllers it is for"),
+    ] {
         if !said.iter().any(|s| s == needed) {
             sink.say_whole(format!("`{needed}` is missing in [profile]"), format!("say {what}"));
         }
@@ -254,7 +256,11 @@ fn read_axis(name: &str, table: &DeTable<'_>, profile: &mut Profile, sink: &mut 
                 }
             }
             ("settings" | "holds_unpowered", _) => {
-                sink.say(item.span(), format!("`{}` has another kind of value", key.get_ref()), "settings = { … }, holds_unpowered = true or false");
+                sink.say(
+                    item.span(),
+                    format!("`{}` has another kind of value", key.get_ref()),
+                    "settings = { … }, holds_unpowered = true or false",
+                );
             }
             (other, _) => unknown(sink, key.span(), other, &["settings", "holds_unpowered", "rated_current_a"]),
         }
@@ -271,10 +277,12 @@ impl Profile {
 
     /// A profile with everything that a controller told, for that controller alone when it is a `backup`.
     pub fn of(driver: &str, who: &Controller, table: &Table, backup: Option<(&str, &str, u8)>) -> Profile {
-        let settings = table
-            .iter()
-            .filter(|s| s.meaning.kept && s.meaning.writable)
-            .map(|s| Wanted { axis: None, name: s.name.clone(), value: s.value.clone(), span: 0..0 });
+        let settings = table.iter().filter(|s| s.meaning.kept && s.meaning.writable).map(|s| Wanted {
+            axis: None,
+            name: s.name.clone(),
+            value: s.value.clone(),
+            span: 0..0,
+        });
         Profile {
             name: who.to_string(),
             source: "read from the controller".into(),
@@ -310,7 +318,8 @@ impl Profile {
         text += "\n[settings]\n";
         for wanted in &self.settings {
             let known = table.get(&wanted.name);
-            let number = |v: &str| v.parse::<f64>().is_ok_and(f64::is_finite) && DeTable::parse(&format!("x = {v}")).is_ok();
+            let number =
+                |v: &str| v.parse::<f64>().is_ok_and(f64::is_finite) && DeTable::parse(&format!("x = {v}")).is_ok();
             let value = if number(&wanted.value) { wanted.value.clone() } else { quote(&wanted.value) };
             let what = known.map_or(String::new(), |s| {
                 let unit = if s.meaning.unit.is_empty() { String::new() } else { format!(", {}", s.meaning.unit) };

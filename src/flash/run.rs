@@ -143,9 +143,7 @@ impl Run {
         match &self.at {
             At::Keep => Step::Keep(self.goal),
             At::Read(_) | At::Check | At::Final => Step::Order(Order::Read),
-            At::Write(change) => {
-                Step::Order(Order::Write { name: change.name.clone(), value: change.new.clone() })
-            }
+            At::Write(change) => Step::Order(Order::Write { name: change.name.clone(), value: change.new.clone() }),
             At::Save => Step::Order(Order::Save),
             At::Restart => Step::Order(Order::Restart),
             At::Person => Step::PowerCycle,
@@ -355,7 +353,8 @@ impl Run {
 
     fn mixed(&mut self, why: &str) {
         self.log.push(why.to_owned());
-        let both = if self.why.is_empty() || self.why == why { why.to_owned() } else { format!("{}; then {why}", self.why) };
+        let both =
+            if self.why.is_empty() || self.why == why { why.to_owned() } else { format!("{}; then {why}", self.why) };
         let now = self.now.as_ref();
         let of = |setting: &crate::devices::settings::Setting| {
             let new = self.new.get(&setting.name).map_or("", |s| &s.value).to_owned();

@@ -5,7 +5,7 @@ mod decide;
 mod interrupt;
 mod known;
 mod merge;
-mod person;
+pub(super) mod person;
 mod probe;
 mod render;
 mod teach;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 use super::super::say;
 
 /// Who answers.
-pub(super) trait Person {
+pub(in super::super) trait Person {
     /// Tells something.
     fn say(&mut self, text: &str);
     /// Asks for one line, without its end; `None` when no more lines come.
@@ -15,7 +15,7 @@ pub(super) trait Person {
 }
 
 /// The person at the terminal. Questions go to standard error, so that what is printed can be kept.
-pub(super) struct Terminal;
+pub(in super::super) struct Terminal;
 
 impl Person for Terminal {
     fn say(&mut self, text: &str) {
@@ -38,7 +38,7 @@ impl Person for Terminal {
 }
 
 /// Nobody: what is proposed is taken.
-pub(super) struct Nobody;
+pub(in super::super) struct Nobody;
 
 impl Person for Nobody {
     fn say(&mut self, text: &str) {
@@ -58,7 +58,7 @@ impl Person for Nobody {
 ///
 /// # Errors
 /// When nobody is there, or goes, and nothing is proposed.
-pub(super) fn ask<T>(
+pub(in super::super) fn ask<T>(
     person: &mut dyn Person,
     question: &str,
     proposal: Option<&str>,
@@ -87,7 +87,7 @@ pub(super) fn ask<T>(
 ///
 /// # Errors
 /// When the person goes.
-pub(super) fn yes(person: &mut dyn Person, question: &str, proposal: bool) -> Result<bool, String> {
+pub(in super::super) fn yes(person: &mut dyn Person, question: &str, proposal: bool) -> Result<bool, String> {
     let shown = if proposal { "yes" } else { "no" };
     ask(person, question, Some(shown), "--yes", |text| match text.to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(true),
@@ -97,12 +97,12 @@ pub(super) fn yes(person: &mut dyn Person, question: &str, proposal: bool) -> Re
 }
 
 /// A number.
-pub(super) fn number(text: &str) -> Result<f64, String> {
+pub(in super::super) fn number(text: &str) -> Result<f64, String> {
     text.parse::<f64>().ok().filter(|v| v.is_finite()).ok_or_else(|| format!("{text:?} is no number"))
 }
 
 /// A number above zero.
-pub(super) fn positive(text: &str) -> Result<f64, String> {
+pub(in super::super) fn positive(text: &str) -> Result<f64, String> {
     number(text).and_then(|v| if v > 0.0 { Ok(v) } else { Err("it must be greater than zero".into()) })
 }
 

@@ -127,7 +127,8 @@ fn flaws(table: &Table) -> Vec<Flaw> {
         && on(22)
         && slow > fast
     {
-        let what = format!("homing's slow search ($24 = {slow} mm/min) is faster than its fast one ($25 = {fast} mm/min)");
+        let what =
+            format!("homing's slow search ($24 = {slow} mm/min) is faster than its fast one ($25 = {fast} mm/min)");
         flaws.push(Flaw { names: names(&[24, 25]), what });
     }
     for i in 0..6 {
@@ -162,16 +163,19 @@ fn dangers(change: &Change, motor: &Motor) -> Vec<Danger> {
         None if change.name.starts_with("$N") && !change.new.is_empty() => {
             danger("startup", format!("the controller would carry out {:?} whenever it starts", change.new))
         }
-        Some(20) if off => danger("limits-off", "without soft limits nothing in the controller ends a wrong move".into()),
+        Some(20) if off => {
+            danger("limits-off", "without soft limits nothing in the controller ends a wrong move".into())
+        }
         Some(21) if off => danger("limits-off", "without hard limits a switch that is met stops nothing".into()),
         Some(22) if off => danger("limits-off", "without homing positions have no reference".into()),
         Some(5) => danger("limits-off", "switches wired the other way are taken for pressed, or never seen".into()),
         Some(n @ 130..=135) if new > old => {
             danger("limits-off", format!("{} may go {new} mm instead of {old} mm", letter(n)))
         }
-        Some(1) if new < 255.0 && new != old && motor.holds_unpowered != Some(true) => {
-            danger("idle-power", "motors lose power at rest: a vertical axis can fall (say holds_unpowered = true)".into())
-        }
+        Some(1) if new < 255.0 && new != old && motor.holds_unpowered != Some(true) => danger(
+            "idle-power",
+            "motors lose power at rest: a vertical axis can fall (say holds_unpowered = true)".into(),
+        ),
         _ => Vec::new(),
     }
 }
@@ -189,6 +193,8 @@ enum At {
     Details,
     List,
     Startup,
+    /// Startup lines are taken only by a controller that is not locked. This moves nothing, and runs no startup line.
+    Unlock,
     Write,
     /// It is left alone after a write.
     Settle,
@@ -262,8 +268,11 @@ impl Talk {
             }
             // Its own `error` for the line that was cut off, or `ok` for an empty one.
             (At::Clear, Line::Ok | Line::Error(..)) => {
-                self.at = match self.order {
+                self.at = match &self.order {
                     Order::Identify => At::Version,
+                    Order::Write { name, .. } if name.starts_with("$N") && self.state == Some(State::Alarm) => {
+                        At::Unlock
+                    }
                     Order::Write { .. } => At::Write,
                     _ => At::List,
                 };
@@ -283,6 +292,10 @@ impl Talk {
             }
             (At::Details, Line::Ok | Line::Error(..)) => {
                 self.at = At::List;
+                true
+            }
+            (At::Unlock, Line::Ok | Line::Error(..)) => {
+                self.at = At::Write;
                 true
             }
             (At::List | At::Startup, _) => self.listed(line),
@@ -305,7 +318,8 @@ impl Talk {
                     self.spoilt = Some(format!("{name} stands in the list twice"));
                 }
                 if self.list.len() >= MOST {
-                    return self.end(SettingsEvent::Unclear(format!("its list of settings has no end after {MOST} lines")));
+                    return self
+                        .end(SettingsEvent::Unclear(format!("its list of settings has no end after {MOST} lines")));
                 }
                 self.list.push((name, value.clone()));
                 false
@@ -484,6 +498,7 @@ impl Protocol for Talk {
             At::Details => ask("$ES\n"),
             At::List => ask("$$\n"),
             At::Startup => ask("$N\n"),
+            At::Unlock => ask("$X\n"),
             At::Write => match &self.order {
                 Order::Write { name, value } => ask(&format!("{name}={value}\n")),
                 _ => Next::Over(SettingsEvent::Refused("nothing was to be written".into())),

@@ -98,6 +98,29 @@ pub fn connector(link: &config::Link) -> Box<dyn Connector> {
     }
 }
 
+/// Whether a port may be opened now, and else why not; it may wait, as opening does.
+pub type Leave = std::sync::Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The same, for a port that must not be opened while something speaks against it.
+pub fn connector_by_leave(link: &config::Link, leave: Leave) -> Box<dyn Connector> {
+    let (link, place) = (link.clone(), connector(link).place());
+    Opener::boxed(place, move || -> Opened {
+        leave()?;
+        match &link.port {
+            Port::Tcp(address) => tcp::open(address),
+            Port::Path(_) | Port::Usb { .. } => serial::open(&link),
+        }
+    })
+}
+
+/// The path of a link's port, if it is there.
+pub fn path(link: &config::Link) -> Option<String> {
+    match &link.port {
+        Port::Tcp(address) => Some(format!("tcp://{address}")),
+        Port::Path(_) | Port::Usb { .. } => serial::find(&link.port).ok(),
+    }
+}
+
 /// Opens on a helper thread, since opening a port or a connection can block for seconds.
 struct Opener<F> {
     place: String,

@@ -27,7 +27,7 @@ pub(super) fn connector(link: config::Link) -> Box<dyn Connector> {
     Opener::boxed(place, move || open(&link))
 }
 
-fn open(link: &config::Link) -> Opened {
+pub(super) fn open(link: &config::Link) -> Opened {
     let path = find(&link.port)?;
     let mut port = builder(&path, link).open().map_err(|e| trouble(&path, &e, is_listed(&path)))?;
     if let Some(level) = link.rts {
@@ -101,7 +101,7 @@ fn trouble(path: &str, e: &serialport::Error, listed: bool) -> Unopened {
 }
 
 /// The path of a port. A USB identity must name exactly one.
-fn find(port: &Port) -> Result<String, String> {
+pub(super) fn find(port: &Port) -> Result<String, String> {
     let (vid, pid, number) = match port {
         Port::Path(path) => return Ok(path.clone()),
         Port::Tcp(address) => return Err(format!("{address} isn't a serial port.")),

@@ -13,7 +13,7 @@ pub(super) fn connector(address: String) -> Box<dyn Connector> {
     Opener::boxed(address.clone(), move || open(&address))
 }
 
-fn open(address: &str) -> Opened {
+pub(super) fn open(address: &str) -> Opened {
     let trouble = |e: io::Error| -> Unopened {
         format!("{address} could not be reached: {e}. Is the device on, and the address right?").into()
     };

@@ -179,7 +179,9 @@ fn dangers(change: &Change, motor: &Motor) -> Vec<Danger> {
     match name {
         "comm.address" => danger("address", format!("it answers at address {new} afterwards, not at {old}")),
         "comm.rs232.baud" => danger("baud", format!("it answers at {new} baud afterwards, not at {old}")),
-        "comm.protocol" | "comm.rs232.protocol" => danger("protocol", "it may not answer ASCII commands afterwards".into()),
+        "comm.protocol" | "comm.rs232.protocol" => {
+            danger("protocol", "it may not answer ASCII commands afterwards".into())
+        }
         "driver.current.run" | "driver.current.hold" | "driver.current.max" => {
             let amperes = new * CURRENT_STEP_A;
             match motor.rated_current_a {

@@ -1,0 +1,203 @@
+//! The controller on its port: taken from a server that has it and given back, opened, asked.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::super::owners::{PROMPT, candidates};
+use super::super::person::PATIENCE;
+use super::super::say;
+use super::super::serve::{runtime, signal};
+use crate::actor::settle;
+use crate::config::{self, Port};
+use crate::devices::settings::{Controller, Keeping, Order, Settings, SettingsEvent, Table};
+use crate::devices::{self, link};
+use crate::flash;
+use crate::gateway::local::{Place as Owner, Request, Trouble, ask};
+use crate::model::{Name, harmless};
+
+/// How long a port that can't be opened is tried.
+const OPEN: Duration = Duration::from_secs(8);
+/// So often a list of settings is asked for.
+const READS: usize = 3;
+
+/// Where a controller is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) port: String,
+    pub(super) baud: u32,
+    pub(super) address: u8,
+}
+
+impl Place {
+    fn link(&self) -> config::Link {
+        let port = match self.port.strip_prefix("tcp://") {
+            Some(address) => Port::Tcp(address.to_owned()),
+            None => Port::Path(self.port.clone()),
+        };
+        config::Link { id: Name::new("port"), port, baud: self.baud, dtr: None, rts: None }
+    }
+}
+
+/// How often somebody has asked for the end. The first time leads back to the old settings.
+#[derive(Clone, Default)]
+pub(super) struct Ends(Arc<AtomicU32>);
+
+impl Ends {
+    /// Listens for signals from now on; the second ends the program at once, and leaves the journal.
+    fn listen(&self) -> Result<(), String> {
+        let count = self.0.clone();
+        let threads = runtime(false).map_err(|e| format!("the system gives no threads: {e}"))?;
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                threads.block_on(async {
+                    loop {
+                        signal().await;
+                        if count.fetch_add(1, Ordering::Relaxed) > 0 {
+                            say(io::stderr(), "error: ended in the middle; steadyhand flash --resume goes on");
+                            std::process::exit(i32::from(super::MIXED));
+                        }
+                        say(io::stderr(), "Going back to the old settings … (once more ends it at once)");
+                    }
+                });
+            })
+            .map(drop)
+            .map_err(|e| format!("the system gives no thread: {e}"))
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A controller that is talked to.
+pub(super) struct Bench {
+    pub(super) place: Place,
+    keeping: &'static Keeping,
+    settings: Box<dyn Settings>,
+    /// The servers that have lent the port, with the device by which they know it.
+    lenders: Vec<(Owner, String)>,
+    ends: Ends,
+    /// How many ends have been heeded: one leads back, and must not end that too.
+    heeded: u32,
+}
+
+impl Bench {
+    /// Takes the port and opens it.
+    ///
+    /// # Errors
+    /// In words, when a server doesn't lend it, or there is no such driver.
+    pub(super) fn open(driver: &str, place: Place) -> Result<Bench, String> {
+        let keeping = flash::profile::keeping(driver).ok_or("the driver writes no settings")?;
+        if keeping.addressed || place.address == 1 {
+            let ends = Ends::default();
+            ends.listen()?;
+            let lenders = borrow(&place)?;
+            let settings = flash::open(driver, &place.link(), place.address).map_err(|e| e.what)?;
+            return Ok(Bench { place, keeping, settings, lenders, ends, heeded: 0 });
+        }
+        Err(format!("controllers of driver {driver} have no address; leave --address out"))
+    }
+
+    pub(super) fn keeping(&self) -> &'static Keeping {
+        self.keeping
+    }
+
+    /// Gives an order and waits for its answer.
+    pub(super) fn order(&mut self, order: Order) -> SettingsEvent {
+        let (ends, heeded) = (self.ends.clone(), self.heeded);
+        let event = settle(self.settings.as_mut(), order, OPEN, &|| ends.count() > heeded);
+        self.heeded = self.ends.count();
+        event
+    }
+
+    /// Who it is.
+    ///
+    /// # Errors
+    /// In words, when nobody answers.
+    pub(super) fn identify(&mut self) -> Result<Controller, String> {
+        match self.order(Order::Identify) {
+            SettingsEvent::Known(who) => Ok(who),
+            other => Err(format!("{} could not be identified: {}", self.place.port, words(&other))),
+        }
+    }
+
+    /// All its settings.
+    ///
+    /// # Errors
+    /// In words, when they can't be read.
+    pub(super) fn read(&mut self) -> Result<Table, String> {
+        let mut last = String::new();
+        for _ in 0..READS {
+            match self.order(Order::Read) {
+                SettingsEvent::Table(table) => return Ok(table),
+                SettingsEvent::Refused(why) => return Err(format!("its settings can't be read: {why}")),
+                other => last = words(&other),
+            }
+        }
+        Err(format!("its settings can't be read: {last}"))
+    }
+}
+
+impl Drop for Bench {
+    /// Lets go of the port, and gives it back.
+    fn drop(&mut self) {
+        self.settings.close();
+        for (owner, device) in self.lenders.drain(..) {
+            match ask(&owner, &Request::Reclaim { device: device.clone() }, PATIENCE) {
+                Ok(said) => say(io::stderr(), &harmless(&said.text)),
+                Err(e) => say(
+                    io::stderr(),
+                    &format!("note: the server could not take {device} back: {e}. Run steadyhand reclaim {device}"),
+                ),
+            }
+        }
+    }
+}
+
+fn words(event: &SettingsEvent) -> String {
+    match event {
+        SettingsEvent::NoPort(what) | SettingsEvent::Refused(what) | SettingsEvent::Unclear(what) => what.clone(),
+        _ => "it said something else".into(),
+    }
+}
+
+/// The servers that have this port, asked to lend it.
+fn borrow(place: &Place) -> Result<Vec<(Owner, String)>, String> {
+    let mut lenders = Vec::new();
+    for owner in candidates(None)? {
+        let Some(file) = owner.about_owner().and_then(|about| about.file) else { continue };
+        let Some(device) = device_at(&file, &place.port) else { continue };
+        match ask(&owner, &Request::Status, PROMPT) {
+            Err(Trouble::Nobody) => {}
+            Err(other) => {
+                return Err(format!("the server of {} has the port and does not answer: {other}", file.display()));
+            }
+            Ok(_) => {
+                let said =
+                    ask(&owner, &Request::Release { device: device.clone() }, PATIENCE).map_err(|e| e.to_string())?;
+                if !said.ok {
+                    return Err(format!(
+                        "the server of {} doesn't lend {device}: {}",
+                        file.display(),
+                        harmless(&said.text)
+                    ));
+                }
+                say(io::stderr(), &harmless(&said.text));
+                lenders.push((owner, device));
+            }
+        }
+    }
+    Ok(lenders)
+}
+
+/// The device of a rig file that is on a port.
+fn device_at(file: &std::path::Path, port: &str) -> Option<String> {
+    let rig = config::load(file, &devices::known()).ok()?;
+    let real =
+        |path: &str| std::fs::canonicalize(path).map_or_else(|_| path.to_owned(), |p| p.to_string_lossy().into_owned());
+    let link = rig.links.iter().find(|l| link::path(l).is_some_and(|path| real(&path) == real(port)))?;
+    rig.stages.iter().find(|s| s.link == link.id).map(|s| s.id.to_string())
+}

@@ -1,0 +1,293 @@
+//! `steadyhand flash`: a controller's settings, written into the memory that outlives the power, with a way back.
+
+mod bench;
+mod files;
+mod record;
+mod show;
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::init::person::{Nobody, Person, Terminal, yes};
+use super::{colours, fail, say};
+use crate::config::{self, Problems};
+use crate::devices::link::{self, Leave};
+use crate::flash::journal::{self, Journal};
+use crate::flash::plan::{known_dangers, plan};
+use crate::flash::profile::{Profile, Read};
+use crate::flash::run::{Outcome, Run};
+use bench::{Bench, Place};
+use record::Record;
+
+/// Write a controller's settings into the memory that outlives the power, with a way back.
+///
+/// Identifies the controller, keeps all its settings in a backup, holds the profile against it, shows what would change
+/// and asks. Then it writes one setting at a time, reads everything back after each, restarts the controller and compares
+/// again. Whatever fails leads back to the old settings; a run that was cut off is finished or undone by --resume.
+/// Nothing moves. A server that has the port is asked for it, and takes it back afterwards.
+///
+/// Ends with 0 when the controller holds the new settings (or had them), 1 when it holds the old ones, 3 when it holds
+/// neither or nobody can tell, 4 when it holds the new ones but was not seen to restart.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(super) struct FlashArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// The profile: a file, or the name of one that ships (steadyhand flash list).
+    #[arg(value_name = "PROFILE", required_unless_present_any = ["restore", "resume"])]
+    profile: Option<String>,
+    /// Write the settings of a backup back into the controller that it was read from.
+    #[arg(long, value_name = "BACKUP", conflicts_with_all = ["profile", "resume"])]
+    restore: Option<PathBuf>,
+    /// Finish a run that was cut off, or undo it if it was on its way back.
+    #[arg(long, conflicts_with = "profile")]
+    resume: bool,
+    #[command(flatten)]
+    at: At,
+    /// The controller's axis for what the profile says of any axis.
+    #[arg(long, value_name = "AXIS")]
+    axis: Option<String>,
+    /// Show what would change, and write nothing but the backup.
+    #[arg(long)]
+    dry_run: bool,
+    /// Ask nothing.
+    #[arg(long)]
+    yes: bool,
+    /// Allow something dangerous by its name, such as limits-off; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    allow: Vec<String>,
+    /// Say how it ended as JSON on standard output; everything else goes to standard error.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where the controller is.
+#[derive(Debug, Clone, Args)]
+struct At {
+    /// The port: /dev/ttyUSB0, COM5, a pseudo-terminal, or tcp://HOST:PORT.
+    #[arg(long, value_name = "PORT")]
+    port: Option<String>,
+    /// The rate of the port.
+    #[arg(long, value_name = "BAUD", default_value_t = 115_200)]
+    baud: u32,
+    /// The controller's address, where several share the port.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=99))]
+    address: u8,
+    /// The folder for backups; without it, the platform's data folder.
+    #[arg(long, value_name = "DIR")]
+    backup_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Dump(files::DumpArgs),
+    Diff(files::DiffArgs),
+    List(files::ListArgs),
+}
+
+/// The exit code for a controller that holds neither the old settings nor the new ones.
+const MIXED: u8 = 3;
+/// The exit code for new settings that no restart has proved.
+const UNPROVED: u8 = 4;
+
+pub(super) fn run(args: &FlashArgs) -> ExitCode {
+    match &args.verb {
+        Some(Verb::Dump(args)) => files::dump(args),
+        Some(Verb::Diff(args)) => files::diff(args),
+        Some(Verb::List(_)) => files::list(),
+        None => match write(args) {
+            Ok(code) => code,
+            Err(error) => {
+                if args.json {
+                    say(io::stdout(), &show::failed(&error));
+                }
+                fail(&error)
+            }
+        },
+    }
+}
+
+/// Whether a link may be opened: not while a change of the settings of a controller on it is open.
+pub(super) fn leave(at: &config::Link) -> Leave {
+    let at = at.clone();
+    std::sync::Arc::new(move || {
+        let Ok(folder) = journal::folder() else { return Ok(()) };
+        let Some(port) = link::path(&at) else { return Ok(()) };
+        match journal::at_port(&folder, &port) {
+            Ok(None) => Ok(()),
+            Ok(Some((_, open))) => Err(format!(
+                "A change of the settings of {}, begun {}, was cut off: what it holds nobody knows. Run `steadyhand flash \
+                 --resume --port {port}`; the port is opened by itself afterwards.",
+                open.who, open.began
+            )),
+            Err(error) => Err(error.what),
+        }
+    })
+}
+
+fn write(args: &FlashArgs) -> Result<ExitCode, String> {
+    known_dangers(&args.allow)?;
+    if args.resume {
+        return resume(args);
+    }
+    let read = match (&args.restore, &args.profile) {
+        (Some(backup), _) => Read::load(backup).map_err(|p| told(&p))?,
+        (None, Some(name)) => files::profile(name)?,
+        (None, None) => return Err("name a profile".into()),
+    };
+    if args.restore.is_some() && read.profile.serial.is_none() {
+        return Err("this is no backup: it has no [backup] section. Give it as a profile".into());
+    }
+    let place = place(args, &read.profile)?;
+    no_open_journal(&place)?;
+    let mut person: Box<dyn Person> =
+        if args.yes || !io::stdin().is_terminal() { Box::new(Nobody) } else { Box::new(Terminal) };
+    let mut bench = Bench::open(&read.profile.driver, place)?;
+    let who = bench.identify()?;
+    say(io::stderr(), &format!("This is {who}, with the axes {}.", who.axes.join(", ")));
+    let old = bench.read()?;
+    let keeping = bench.keeping();
+    let backup = files::back_up(&read.profile.driver, &who, &old, &bench.place, args.at.backup_dir.as_deref())?;
+    say(io::stderr(), &format!("All its settings are kept in {}.", backup.display()));
+    let plan = plan(&read, keeping, &who, &old, args.axis.as_deref(), &args.allow).map_err(|p| told(&p))?;
+    say(io::stderr(), &show::plan(&plan, keeping));
+    if plan.changes.is_empty() {
+        if args.json {
+            say(io::stdout(), &show::ended(&plan, &backup, None));
+        }
+        say(io::stderr(), "The controller has these settings already; nothing was written.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.dry_run {
+        if args.json {
+            say(io::stdout(), &show::ended(&plan, &backup, None));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes {
+        if !person.is_there() {
+            return Err(
+                "nobody is there to say yes: standard input is no terminal. Add --yes, or --dry-run to look".into()
+            );
+        }
+        if !yes(person.as_mut(), "Write these settings", false)? {
+            return Err("nothing was written".into());
+        }
+    }
+    let journal = Journal {
+        goal: crate::flash::run::Goal::New,
+        driver: read.profile.driver.clone(),
+        port: bench.place.port.clone(),
+        baud: bench.place.baud,
+        address: bench.place.address,
+        who: who.clone(),
+        backup: backup.clone(),
+        began: now(),
+        old: journal::values(&plan.old),
+        new: journal::values(&plan.new),
+    };
+    let mut run = Run::new(who, plan.old.clone(), plan.new.clone(), keeping);
+    let outcome = carried_out(&mut run, bench, journal, person, &backup)?;
+    if args.json {
+        say(io::stdout(), &show::ended(&plan, &backup, Some(&outcome)));
+    }
+    Ok(code(&outcome))
+}
+
+/// Carries out a run, with its journal and its record, and tells how it ended.
+fn carried_out(
+    run: &mut Run,
+    bench: Bench,
+    journal: Journal,
+    person: Box<dyn Person>,
+    backup: &Path,
+) -> Result<Outcome, String> {
+    let file = journal::file(&journal::folder().map_err(|e| e.what)?, &journal.port, journal.address);
+    let mut hands = Record::new(bench, journal, file, person);
+    let outcome = crate::flash::carry_out(run, &mut hands);
+    let told = show::outcome(&outcome, backup);
+    hands.finish(&outcome, run.log(), &told)?;
+    say(io::stderr(), &told);
+    Ok(outcome)
+}
+
+fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
+    let folder = journal::folder().map_err(|e| e.what)?;
+    let found = match &args.at.port {
+        Some(port) => journal::at_port(&folder, port).map_err(|e| e.what)?.into_iter().collect(),
+        None => journal::open(&folder).map_err(|e| e.what)?,
+    };
+    let (_, journal) = match found.as_slice() {
+        [] => return Err("no change of settings is open".into()),
+        [one] => one.clone(),
+        many => {
+            let ports: Vec<&str> = many.iter().map(|(_, j)| j.port.as_str()).collect();
+            return Err(format!("several are open; say which with --port: {}", ports.join(", ")));
+        }
+    };
+    let person: Box<dyn Person> =
+        if args.yes || !io::stdin().is_terminal() { Box::new(Nobody) } else { Box::new(Terminal) };
+    let place = Place { port: journal.port.clone(), baud: journal.baud, address: journal.address };
+    let mut bench = Bench::open(&journal.driver, place)?;
+    let who = bench.identify()?;
+    if who != journal.who {
+        return Err(format!("the change that is open is of {}, and this is {who}: connect the right one", journal.who));
+    }
+    let now = bench.read()?;
+    let (old, new) = journal.tables(&now)?;
+    let goal = journal.goal;
+    let to = if goal == crate::flash::run::Goal::New { "the new settings" } else { "the old settings" };
+    say(io::stderr(), &format!("The change of {who} that was begun {} goes on to {to}.", journal.began));
+    let mut run = Run::resumed(goal, who, old, new, bench.keeping());
+    let backup = journal.backup.clone();
+    let outcome = carried_out(&mut run, bench, journal, person, &backup)?;
+    if args.json {
+        say(io::stdout(), &show::resumed(&outcome, &backup));
+    }
+    Ok(code(&outcome))
+}
+
+fn code(outcome: &Outcome) -> ExitCode {
+    match outcome {
+        Outcome::New { proved: true } => ExitCode::SUCCESS,
+        Outcome::New { proved: false } => ExitCode::from(UNPROVED),
+        Outcome::Old { .. } => ExitCode::FAILURE,
+        Outcome::Mixed { .. } => ExitCode::from(MIXED),
+    }
+}
+
+/// Where the controller is: as it was said, else as the backup says.
+fn place(args: &FlashArgs, profile: &Profile) -> Result<Place, String> {
+    let At { port, baud, address, .. } = &args.at;
+    match (port, &profile.place) {
+        (Some(port), _) => Ok(Place { port: port.clone(), baud: *baud, address: *address }),
+        (None, Some((port, address))) if args.restore.is_some() => {
+            Ok(Place { port: port.clone(), baud: *baud, address: *address })
+        }
+        _ => Err("say where the controller is with --port (steadyhand ports lists them)".into()),
+    }
+}
+
+fn no_open_journal(place: &Place) -> Result<(), String> {
+    let folder = journal::folder().map_err(|e| e.what)?;
+    match journal::at_port(&folder, &place.port).map_err(|e| e.what)? {
+        None => Ok(()),
+        Some((_, open)) => Err(format!(
+            "a change of the settings of {} at this port, begun {}, was cut off. First run steadyhand flash --resume --port {}",
+            open.who, open.began, place.port
+        )),
+    }
+}
+
+/// Problems of a profile, drawn with their lines.
+fn told(problems: &Problems) -> String {
+    problems.render(colours()).replace("nothing was opened", "nothing was written")
+}
+
+/// The time, for people and for names of files.
+fn now() -> String {
+    jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string()
+}

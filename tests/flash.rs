@@ -1,0 +1,295 @@
+//! Settings of simulated controllers, written on virtual time: what is refused, what is written and proved, and the way
+//! back from whatever goes wrong.
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "support/random.rs"]
+mod random;
+mod shop;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use hw_sim::{Bench, Fault, MICROSCOPE_TOML};
+use random::{Random, share};
+use shop::Shop;
+use steadyhand::devices::settings::{Order, SettingsEvent};
+use steadyhand::flash::run::{Goal, Outcome, Run};
+
+const HEAD: &str =
+    "[profile]\nname = \"a test\"\nsource = \"this test\"\ndriver = \"grbl\"\nmodel = \"Grbl\"\nfirmware = \"1.1\"\n";
+
+fn grbl() -> Shop {
+    let mut shop = Shop::new("grbl", Bench::from_toml(MICROSCOPE_TOML).expect("a bench"), "scope", 1);
+    shop.rest(Duration::from_secs(3));
+    shop
+}
+
+fn with(settings: &str) -> String {
+    format!("{HEAD}[settings]\n{settings}\n")
+}
+
+/// What the controller has when power comes on.
+fn stored(shop: &mut Shop) -> Vec<(u16, String)> {
+    shop.power();
+    shop.bench.settings("scope")
+}
+
+#[test]
+fn a_profile_is_written_proved_by_a_restart_and_touches_nothing_else() {
+    let mut shop = grbl();
+    let before = stored(&mut shop);
+    let text = with("\"$100\" = 320\n\"$110\" = 2500.5\n\"$23\" = 3\n\"$N0\" = \"G54\"");
+    let plan = shop.plan(&text, None, &["startup"]).unwrap_or_else(|p| panic!("{}", p.render(false)));
+    assert_eq!(plan.changes.len(), 4, "{:?}", plan.changes);
+    assert_eq!(shop.run(&plan), Outcome::New { proved: true });
+    assert_eq!(shop.asked_person, 0, "its line restarts it");
+    let after = stored(&mut shop);
+    for ((n, old), (m, new)) in before.iter().zip(&after) {
+        assert_eq!(n, m);
+        let wanted = match n {
+            100 => "320.000",
+            110 => "2500.500",
+            23 => "3",
+            _ => old.as_str(),
+        };
+        assert_eq!(new, wanted, "${n}");
+    }
+    let table = {
+        shop.known();
+        shop.table()
+    };
+    assert_eq!(table.get("$N0").map(|s| s.value.as_str()), Some("G54"));
+    // What is so already needs no run.
+    assert!(shop.plan(&text, None, &[]).expect("nothing to do").changes.is_empty());
+}
+
+#[test]
+fn a_board_without_the_line_is_switched_by_a_person_and_else_it_is_not_proved() {
+    for (person, proved) in [(true, true), (false, false)] {
+        let mut shop = grbl().without_dtr();
+        shop.person = person;
+        let plan = shop.plan(&with("\"$11\" = 0.02"), None, &[]).expect("a plan");
+        assert_eq!(shop.run(&plan), Outcome::New { proved });
+        assert_eq!(shop.asked_person, 1);
+    }
+}
+
+#[test]
+fn soft_limits_go_on_after_homing_and_off_before_it() {
+    let mut shop = grbl();
+    let off = shop.plan(&with("\"$20\" = 0\n\"$22\" = 0"), None, &["limits-off"]).expect("a plan");
+    let order: Vec<&str> = off.changes.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(order, ["$20", "$22"]);
+    assert_eq!(shop.run(&off), Outcome::New { proved: true });
+    let on = shop.plan(&with("\"$20\" = 1\n\"$22\" = 1"), None, &[]).expect("a plan");
+    let order: Vec<&str> = on.changes.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(order, ["$22", "$20"]);
+    assert_eq!(shop.run(&on), Outcome::New { proved: true });
+}
+
+#[test]
+fn what_speaks_against_a_profile_is_told_at_once_with_its_lines_and_nothing_is_written() {
+    let mut shop = grbl();
+    let text = with(concat!(
+        "\"$100\" = 0\n\"$110\" = 99999999\n\"$22\" = 0\n\"$1\" = 25\n\"$999\" = 1\n\"$24\" = \"fast\"\n",
+        "\"$11\" = 0.0101\n\"$3\" = 1.5\n\"$N1\" = \"G0X10\"\nhome = 1\n\"$101\" = 1e3",
+    ));
+    let told = shop.plan(&text, None, &[]).expect_err("refused").render(false);
+    for (name, why) in [
+        ("$100", "can't be 0.000"),
+        ("$110", "can't be"),
+        ("$22", "--allow limits-off"),
+        ("$1", "--allow idle-power"),
+        ("$999", "has no setting $999"),
+        ("$24", "it is a number"),
+        ("$11", "write 0.010"),
+        ("$3", "whole number"),
+        ("$N1", "--allow startup"),
+        ("home", "there can be no setting"),
+        ("$101", "without an exponent"),
+    ] {
+        assert!(told.contains(name) && told.contains(why), "{name}: {why}: {told}");
+    }
+    assert!(told.contains("profile.toml:8"), "{told}");
+    assert!(!shop.orders.iter().any(|o| matches!(o, Order::Write { .. })));
+    assert_eq!(shop.journal, None);
+
+    let steep = shop.plan(&with("\"$100\" = 800\n\"$110\" = 6000"), None, &[]).expect_err("too fast").render(false);
+    assert!(steep.contains("80000 steps a second") && steep.contains("2250 mm/min"), "{steep}");
+    let soft = shop.plan(&with("\"$22\" = 0"), None, &["limits-off"]).expect_err("inconsistent").render(false);
+    assert!(soft.contains("soft limits ($20 = 1) need homing"), "{soft}");
+    let other = with("\"$11\" = 0.02").replace("firmware = \"1.1\"", "firmware = \"0.9\"");
+    assert!(
+        shop.plan(&other, None, &[]).expect_err("another firmware").render(false).contains("not for this controller")
+    );
+}
+
+#[test]
+fn a_profile_of_any_axis_goes_to_the_one_that_is_said() {
+    let mut shop = grbl();
+    let text = format!(
+        "{HEAD}[axis.any]\nholds_unpowered = true\nsettings = {{ steps_per_mm = 402, max_rate_mm_per_min = 1000 }}\n"
+    );
+    let told = shop.plan(&text, None, &[]).expect_err("which?").render(false);
+    assert!(told.contains("--axis"), "{told}");
+    assert!(shop.plan(&text, Some("B"), &[]).expect_err("no such axis").render(false).contains("has no axis"));
+    let plan = shop.plan(&text, Some("y"), &[]).expect("a plan");
+    let names: Vec<&str> = plan.changes.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["$101", "$111"]);
+}
+
+#[test]
+fn a_controller_that_moves_is_left_alone() {
+    let mut shop = grbl();
+    let far: Vec<u8> = b"$X\n$J=G91G21X-20F100\n".to_vec();
+    shop.bench.write("scope", &far);
+    shop.rest(Duration::from_millis(500));
+    match shop.ask(Order::Identify) {
+        SettingsEvent::Refused(why) => assert!(why.contains("Jog"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_a_journal_nothing_is_written() {
+    let mut shop = grbl();
+    let plan = shop.plan(&with("\"$11\" = 0.02"), None, &[]).expect("a plan");
+    shop.full = true;
+    assert!(matches!(shop.run(&plan), Outcome::Old { .. }));
+    assert!(!shop.orders.iter().any(|o| matches!(o, Order::Write { .. })));
+}
+
+/// The whole promise: whatever goes wrong and whenever the program dies, at the end the controller holds exactly the old
+/// or exactly the new settings, or the program says that it doesn't, and truly.
+#[test]
+fn at_the_end_a_controller_holds_the_old_settings_or_the_new_ones_or_the_program_says_so() {
+    let ends = [const { AtomicU32::new(0) }; 3];
+    share(0, 1, 100, |seed| {
+        let which = match any_run(seed) {
+            Outcome::New { .. } => 0,
+            Outcome::Old { .. } => 1,
+            Outcome::Mixed { .. } => 2,
+        };
+        ends[which].fetch_add(1, Ordering::Relaxed);
+    });
+    let ends = ends.map(AtomicU32::into_inner);
+    eprintln!("{} new, {} old, {} mixed", ends[0], ends[1], ends[2]);
+    assert!(ends.iter().sum::<u32>() < 100 || ends.iter().all(|n| *n > 0), "each of them happens: {ends:?}");
+}
+
+/// Troubles of a seed: what happens when, in the first seconds from `begun`.
+fn troubles(random: &mut Random, begun: Duration) -> shop::Mishaps {
+    let mut all = Vec::new();
+    for _ in 0..random.below(4) {
+        let (fault, end) = match random.below(7) {
+            0 => (Fault::Drop { bytes: 1 + random.below(40) as usize }, None),
+            1 => (Fault::Garble { bytes: 1 + random.below(5) as usize }, None),
+            2 => (Fault::Reset, None),
+            3 => (Fault::Late { ms: 1 + random.below(3000) }, None),
+            4 => (Fault::Unplug, Some(Fault::Plug)),
+            5 => (Fault::Silence { on: true }, Some(Fault::Silence { on: false })),
+            _ => (Fault::Mute { on: true }, Some(Fault::Mute { on: false })),
+        };
+        let when = begun + Duration::from_millis(random.below(1800));
+        all.push((when, fault));
+        // Most troubles end; some last for good.
+        if let Some(end) = end.filter(|_| random.chance(75)) {
+            all.push((when + Duration::from_millis(1 + random.below(8000)), end));
+        }
+    }
+    all.sort_by_key(|(at, _)| *at);
+    all
+}
+
+/// A run of a seed, with its resumptions; what it promised is compared with what the controller has.
+fn any_run(seed: u64) -> Outcome {
+    let mut random = Random(seed);
+    let mut shop = grbl();
+    let mut settings = String::from("\"$2\" = 1\n");
+    for (name, low, high) in
+        [("$100", 50, 200), ("$101", 50, 200), ("$120", 5, 400), ("$24", 10, 60), ("$26", 1, 500), ("$11", 0, 9)]
+    {
+        if random.chance(50) {
+            settings += &format!("\"{name}\" = {}\n", low + random.below(high - low));
+        }
+    }
+    let old = stored(&mut shop);
+    let plan = shop.plan(&with(&settings), None, &[]).unwrap_or_else(|p| panic!("{}", p.render(false)));
+    shop.mishaps = troubles(&mut random, shop.now);
+    if random.chance(50) {
+        shop.dies = Some(shop.now + Duration::from_millis(random.below(4000)));
+    }
+    let mut outcome = shop.run(&plan);
+    if shop.dead {
+        shop = shop.reborn();
+        shop.dies = random.chance(50).then(|| shop.now + Duration::from_millis(random.below(4000)));
+        outcome = resumed(&mut shop, &plan, outcome);
+        if shop.dead {
+            shop = shop.reborn();
+            outcome = resumed(&mut shop, &plan, outcome);
+        }
+    }
+    // Nothing is wrong any more, and power comes on.
+    shop.mishaps.clear();
+    for end in [Fault::Plug, Fault::Silence { on: false }, Fault::Mute { on: false }] {
+        shop.bench.fault("scope", end).expect("it ends");
+    }
+    let now = stored(&mut shop);
+    let wanted = |(n, value): &(u16, String)| {
+        let new = plan.new.get(&format!("${n}")).map_or(value.clone(), |s| s.value.clone());
+        (*n, new)
+    };
+    let new: Vec<(u16, String)> = old.iter().map(wanted).collect();
+    match &outcome {
+        Outcome::New { .. } => assert_eq!(now, new, "{outcome:?}"),
+        Outcome::Old { .. } => assert_eq!(now, old, "{outcome:?}"),
+        Outcome::Mixed { settings, .. } => {
+            for ((n, value), ((_, old), (_, new))) in now.iter().zip(old.iter().zip(&new)) {
+                match settings.iter().find(|d| d.name == format!("${n}")) {
+                    Some(doubt) => {
+                        assert!(doubt.now.as_ref().is_none_or(|now| now == value), "${n} is {value}: {doubt:?}");
+                    }
+                    None => assert!(value == old && old == new, "${n} is {value}, and nobody said so: {outcome:?}"),
+                }
+            }
+            assert!(shop.journal.is_some(), "what is mixed has its journal");
+        }
+    }
+    outcome
+}
+
+/// What `flash --resume` does: it goes on from wherever the run was cut off.
+fn resumed(shop: &mut Shop, plan: &steadyhand::flash::plan::Plan, before: Outcome) -> Outcome {
+    let Some(goal) = shop.journal else {
+        // It died before the journal, or after the end.
+        return match before {
+            Outcome::Mixed { .. } => Outcome::Old { proved: false, why: "nothing was begun".into() },
+            ended => ended,
+        };
+    };
+    match (shop.ask(Order::Identify), goal) {
+        (SettingsEvent::Known(_), Goal::New | Goal::Old) => {}
+        _ => return nobody(plan),
+    }
+    let mut run = Run::resumed(goal, plan.who.clone(), plan.old.clone(), plan.new.clone(), shop.keeping);
+    shop.carry_out(&mut run)
+}
+
+/// Nobody answers: nothing is known.
+fn nobody(plan: &steadyhand::flash::plan::Plan) -> Outcome {
+    let mut run = Run::resumed(
+        Goal::New,
+        plan.who.clone(),
+        plan.old.clone(),
+        plan.new.clone(),
+        steadyhand::flash::profile::keeping("grbl").expect("grbl"),
+    );
+    run.kept(Ok(()));
+    for _ in 0..3 {
+        run.answer(SettingsEvent::Unclear("nobody".into()));
+    }
+    match run.step() {
+        steadyhand::flash::run::Step::Over(outcome) => outcome,
+        other => panic!("{other:?}"),
+    }
+}
