@@ -293,3 +293,90 @@ fn nobody(plan: &steadyhand::flash::plan::Plan) -> Outcome {
         other => panic!("{other:?}"),
     }
 }
+
+// ---- Zaber -------------------------------------------------------------------------------------------------------
+
+const ZABER: &str = "[profile]\nname = \"a test\"\nsource = \"this test\"\ndriver = \"zaber\"\n";
+
+fn chain(address: u8) -> Shop {
+    let bench = Bench::from_toml(hw_sim::ZABER_TOML).expect("a bench");
+    let device = bench.devices().into_iter().find(|d| d.protocol.starts_with("zaber")).expect("a chain").id;
+    let mut shop = Shop::new("zaber", bench, &device, address);
+    shop.rest(Duration::from_secs(2));
+    shop
+}
+
+#[test]
+fn a_device_on_a_chain_gets_its_settings_and_its_neighbours_keep_theirs() {
+    let mut shop = chain(1);
+    let who = shop.known();
+    assert!(!who.serial.is_empty() && who.axes == ["1"], "{who:?}");
+    let other = {
+        let mut neighbour = chain(2);
+        neighbour.known();
+        neighbour.table()
+    };
+    let text = format!(
+        "{ZABER}[settings]\n\"system.led.enable\" = false\n[axis.1.settings]\nmaxspeed = 100000\n\"limit.max\" = 100000\n"
+    );
+    let plan = shop.plan(&text, None, &[]).unwrap_or_else(|p| panic!("{}", p.render(false)));
+    assert_eq!(shop.run(&plan), Outcome::New { proved: true });
+    shop.power();
+    shop.known();
+    let table = shop.table();
+    assert_eq!(table.number("1.maxspeed"), Some(100_000.0));
+    assert_eq!(table.number("system.led.enable"), Some(0.0));
+    let mut neighbour = Shop::new("zaber", shop.bench, &shop.device, 2);
+    neighbour.known();
+    assert_eq!(neighbour.table().differences(&other), []);
+}
+
+#[test]
+fn currents_limits_and_addresses_of_a_device_need_a_word() {
+    let mut shop = chain(1);
+    shop.known();
+    let table = shop.table();
+    let now = |name: &str| table.number(name).expect("a number");
+    let text = |rated: &str| {
+        format!(
+            "{ZABER}[settings]\n\"comm.address\" = 7\n[axis.1]\n{rated}\n[axis.1.settings]\n\"driver.current.run\" = {}\n\
+             \"limit.max\" = {}\n",
+            now("1.driver.current.run") + 10.0,
+            now("1.limit.max") + 1000.0
+        )
+    };
+    let told = shop.plan(&text(""), None, &[]).expect_err("dangerous").render(false);
+    for name in ["address", "current", "limits-off"] {
+        assert!(told.contains(&format!("--allow {name}")), "{name}: {told}");
+    }
+    // A motor that may have that much is no danger.
+    let told = shop.plan(&text("rated_current_a = 9.0"), None, &["address", "limits-off"]);
+    told.unwrap_or_else(|p| panic!("{}", p.render(false)));
+    let told = shop
+        .plan(&text("rated_current_a = 0.1"), None, &["address", "limits-off"])
+        .expect_err("too much")
+        .render(false);
+    assert!(told.contains("more than the motor's 0.1 A"), "{told}");
+}
+
+#[test]
+fn with_a_resolution_goes_everything_that_is_counted_in_it() {
+    let mut shop = chain(1);
+    shop.known();
+    let table = shop.table();
+    let text = format!("{ZABER}[axis.1.settings]\nresolution = 32\n");
+    let told = shop.plan(&text, None, &[]).expect_err("others change with it").render(false);
+    assert!(told.contains("1.limit.max") && told.contains("1.maxspeed"), "{told}");
+    let named: Vec<String> = table
+        .iter()
+        .filter(|s| (shop.keeping.rescales)("1.resolution").contains(&s.name))
+        .map(|s| format!("\"{}\" = {}", s.name.trim_start_matches("1."), s.value))
+        .collect();
+    let whole = format!("{text}{}\n", named.join("\n"));
+    let plan = shop.plan(&whole, None, &["limits-off"]).unwrap_or_else(|p| panic!("{}", p.render(false)));
+    assert_eq!(plan.changes[0].name, "1.resolution", "the others are counted anew by it, and come after");
+    assert_eq!(shop.run(&plan), Outcome::New { proved: true });
+    let now = shop.table();
+    assert_eq!(now.number("1.resolution"), Some(32.0));
+    assert_eq!(now.number("1.limit.max"), table.number("1.limit.max"));
+}

@@ -175,7 +175,7 @@ impl Table {
             })
         };
         let mut changes: Vec<Change> = self.0.iter().filter_map(of).collect();
-        changes.sort_by_key(|c| c.meaning.rank.of(&c.new));
+        changes.sort_by_key(|c| c.meaning.rank.of(&c.old, &c.new));
         changes
     }
 
@@ -240,10 +240,10 @@ impl Meaning {
 /// The place of a setting in the order of writing; lower first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rank {
-    /// When it becomes something other than 0.
-    pub on: u8,
-    /// When it becomes 0: what depends on another setting goes before that is switched off.
-    pub off: u8,
+    /// When it grows, or is text.
+    pub up: u8,
+    /// When it shrinks: what depends on another setting goes before that is switched off.
+    pub down: u8,
 }
 
 impl Default for Rank {
@@ -255,11 +255,14 @@ impl Default for Rank {
 impl Rank {
     /// The same place whatever it becomes.
     pub const fn at(place: u8) -> Rank {
-        Rank { on: place, off: place }
+        Rank { up: place, down: place }
     }
 
-    fn of(self, value: &str) -> u8 {
-        if value.parse() == Ok(0.0) { self.off } else { self.on }
+    fn of(self, old: &str, new: &str) -> u8 {
+        match (plain_number(old), plain_number(new)) {
+            (Some(old), Some(new)) if new < old => self.down,
+            _ => self.up,
+        }
     }
 }
 

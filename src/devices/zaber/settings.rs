@@ -36,6 +36,8 @@ const ANSWER: Duration = Duration::from_millis(500);
 const BOOT: Duration = Duration::from_secs(5);
 /// How often a question is asked until it is taken for unanswered.
 const TRIES: u32 = 3;
+/// The access that advanced settings need. The device forgets it when it restarts.
+const ADVANCED: u32 = 2;
 /// How long a person may take to switch a device off and on.
 const PERSON: Duration = Duration::from_secs(300);
 /// The step in which currents are told.
@@ -55,7 +57,6 @@ const OF_DEVICE: &[Row] = &[
     Row("comm.protocol", "protocol of the port", "", 0.0, 9.0),
     Row("comm.rs232.baud", "rate of the port", "baud", 9600.0, 921_600.0),
     Row("comm.rs232.protocol", "protocol of the port", "", 0.0, 9.0),
-    Row("system.access", "what may be written", "", 1.0, 9999.0),
     Row("system.led.enable", "lamps", "", 0.0, 1.0),
     Row("user.data.0", "a number of the user's", "", -MOST, MOST),
     Row("user.data.1", "a number of the user's", "", -MOST, MOST),
@@ -66,7 +67,13 @@ const OF_DEVICE: &[Row] = &[
 /// Those of an axis. A resolution comes first: the device counts the others anew with it.
 const OF_AXIS: &[Row] = &[
     Row("resolution", "microsteps a full step; others are counted in them", "", 1.0, 256.0),
-    Row("accel", "acceleration", "× 6103.5 microsteps/s²", 0.0, MOST),
+    Row(
+        "accel",
+        "the last acceleration that was set (write motion.accelonly and motion.decelonly)",
+        "× 6103.5 microsteps/s²",
+        0.0,
+        MOST,
+    ),
     Row("cloop.stall.tolerance", "how far it may lag until that is a stall", "microsteps", 0.0, MOST),
     Row("driver.current.hold", "current at rest", "× 20 mA", 0.0, 1000.0),
     Row("driver.current.max", "the most current", "× 20 mA", 0.0, 1000.0),
@@ -95,7 +102,6 @@ const OF_AXIS: &[Row] = &[
 
 /// Those that the device itself counts anew with a resolution.
 const IN_MICROSTEPS: &[&str] = &[
-    "accel",
     "cloop.stall.tolerance",
     "knob.distance",
     "knob.maxspeed",
@@ -140,10 +146,10 @@ fn meaning(full: &str) -> Option<Meaning> {
     let what = if axis == 0 { (*what).to_owned() } else { format!("axis {axis}: {what}") };
     let meaning = Meaning::new(what, unit, Form::Whole).within(*low, *high);
     Some(match name {
+        // No memory of its own: it sets both others.
+        "accel" => Meaning { kept: false, writable: false, ..meaning },
         "resolution" => meaning.ranked(Rank::at(10)),
-        // Some settings are writable only with access; the address and the port come last, since who changes them speaks
-        // to another device afterwards.
-        "system.access" => meaning.ranked(Rank::at(5)),
+        // The address and the port come last, since who changes them speaks to another device afterwards.
         "comm.address" | "comm.rs232.baud" | "comm.rs232.protocol" | "comm.protocol" => meaning.ranked(Rank::at(220)),
         _ => meaning,
     })
@@ -217,6 +223,8 @@ enum At {
     /// The setting of that place in [`Talk::names`].
     Get(usize),
     Set,
+    /// Its advanced settings are locked, until the next restart: the device says so, and they are unlocked for the write.
+    Unlock,
     Reset,
     /// It answers again.
     Back,
@@ -238,6 +246,8 @@ struct Talk {
     names: Vec<String>,
     found: Vec<Setting>,
     waited: Duration,
+    /// Access was asked for already in this order.
+    unlocked: bool,
 }
 
 impl Talk {
@@ -255,6 +265,7 @@ impl Talk {
             names: Vec::new(),
             found: Vec::new(),
             waited: Duration::ZERO,
+            unlocked: false,
         }
     }
 
@@ -335,6 +346,11 @@ impl Talk {
                 }
             }
             (At::Set, Some(_)) => self.end(SettingsEvent::Done),
+            (At::Set, None) if reply.data == "NOACCESS" && !self.unlocked => {
+                self.unlocked = true;
+                self.go(At::Unlock);
+            }
+            (At::Unlock, Some(_)) => self.go(At::Set),
             (At::Reset, Some(_)) => self.go(At::Back),
             (At::Back, Some(_)) => self.end(SettingsEvent::Done),
             // A person has yet to switch it off.
@@ -362,6 +378,7 @@ impl Protocol for Talk {
         self.order = order.clone();
         self.outcome = None;
         self.waited = Duration::ZERO;
+        self.unlocked = false;
         match order {
             Order::Identify => {
                 self.who = Controller::default();
@@ -398,6 +415,7 @@ impl Protocol for Talk {
                 }
                 _ => Next::Over(SettingsEvent::Refused("nothing was to be written".into())),
             },
+            At::Unlock => self.ask(0, &format!("set system.access {ADVANCED}"), ANSWER),
             At::Reset => self.ask(0, "system reset", ANSWER),
             At::Back => self.ask(0, "get version", ANSWER),
             At::Rest => {
