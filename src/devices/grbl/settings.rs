@@ -220,6 +220,8 @@ struct Talk {
     complaint: Option<String>,
     /// A line of the list can't be right.
     spoilt: Option<String>,
+    /// A list was cut off by silence.
+    endless: bool,
     /// The port was lost and is there again: with its power, on boards that it powers.
     back: bool,
     axes: Vec<String>,
@@ -240,6 +242,7 @@ impl Default for Talk {
             reads: 0,
             complaint: None,
             spoilt: None,
+            endless: false,
             back: false,
             axes: Vec::new(),
         }
@@ -474,7 +477,7 @@ impl Protocol for Talk {
         self.complaint = None;
         self.spoilt = None;
         self.list.clear();
-        (self.before, self.reads, self.back) = (None, 0, false);
+        (self.before, self.reads, self.back, self.endless) = (None, 0, false, false);
         self.at = match order {
             Order::Restart => At::Restart,
             Order::AwaitRestart => At::Await,
@@ -555,12 +558,16 @@ impl Protocol for Talk {
             // Lists may be asked for again.
             At::List | At::Startup | At::Version | At::Details | At::Clear if self.reads + 1 < READS => {
                 self.reads += 1;
-                self.list.clear();
+                self.endless |= !std::mem::take(&mut self.list).is_empty();
                 self.before = None;
                 if self.at == At::Startup {
                     self.at = At::List;
                 }
                 Silence::GoOn
+            }
+            _ if self.endless => {
+                let why = self.spoilt.take().map_or(String::new(), |why| format!(": {why}"));
+                Silence::Over(SettingsEvent::Unclear(format!("its settings can't be read: their list has no end{why}")))
             }
             _ => Silence::Over(SettingsEvent::Unclear("it does not answer".into())),
         }
