@@ -31,6 +31,10 @@ pub struct Keeping {
     pub dangers: fn(&Change, &Motor) -> Vec<Danger>,
     /// The settings that the controller changes by itself when that one is written.
     pub rescales: fn(&str) -> Vec<String>,
+    /// Its name for the axis that a rig file's channel is, of the controller at that address; `None` for another's.
+    pub axis_of: fn(&str, u8) -> Option<String>,
+    /// What a rig file says too, of an axis by its name.
+    pub told: fn(&Table, &str) -> Told,
     /// How often a setting may be written in the life of the memory, with the source, where that is known.
     pub endurance: Option<&'static str>,
 }
@@ -349,6 +353,17 @@ pub struct Motor {
     pub rated_current_a: Option<f64>,
     /// Whether the axis stays where it is without power.
     pub holds_unpowered: Option<bool>,
+}
+
+/// What settings say of an axis that a rig file says too. In mm and degrees; in counts for a controller that only counts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Told {
+    /// The controller's own speed limit.
+    pub max_speed_per_s: Option<f64>,
+    /// How long its travel is.
+    pub travel: Option<f64>,
+    /// How many counts a fixed way takes, up to a factor: it changes as the counts do.
+    pub counts_ratio: Option<f64>,
 }
 
 /// Why a change is dangerous: it is made only when a person has allowed it by this name.

@@ -77,8 +77,8 @@ pub(super) struct Bench {
     pub(super) place: Place,
     keeping: &'static Keeping,
     settings: Box<dyn Settings>,
-    /// The servers that have lent the port, with the device by which they know it.
-    lenders: Vec<(Owner, String)>,
+    /// Declared behind the conversation, so that the port is let go before it is given back.
+    _lent: Lent,
     ends: Ends,
     /// How many ends have been heeded: one leads back, and must not end that too.
     heeded: u32,
@@ -94,9 +94,9 @@ impl Bench {
         if keeping.addressed || place.address == 1 {
             let ends = Ends::default();
             ends.listen()?;
-            let lenders = borrow(&place)?;
+            let lent = Lent::of(&place)?;
             let settings = flash::open(driver, &place.link(), place.address).map_err(|e| e.what)?;
-            return Ok(Bench { place, keeping, settings, lenders, ends, heeded: 0 });
+            return Ok(Bench { place, keeping, settings, _lent: lent, ends, heeded: 0 });
         }
         Err(format!("controllers of driver {driver} have no address; leave --address out"))
     }
@@ -142,16 +142,36 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// Lets go of the port, and gives it back.
     fn drop(&mut self) {
         self.settings.close();
-        for (owner, device) in self.lenders.drain(..) {
+    }
+}
+
+/// A port that servers have lent; dropping it gives it back.
+pub(super) struct Lent(Vec<(Owner, String)>);
+
+impl Lent {
+    /// Asks the servers that have this port to lend it.
+    ///
+    /// # Errors
+    /// In words, when one has it and doesn't lend it.
+    pub(super) fn of(place: &Place) -> Result<Lent, String> {
+        let mut lent = Lent(Vec::new());
+        borrow(place, &mut lent.0)?;
+        Ok(lent)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        for (owner, device) in self.0.drain(..) {
             match ask(&owner, &Request::Reclaim { device: device.clone() }, PATIENCE) {
                 Ok(said) => say(io::stderr(), &harmless(&said.text)),
-                Err(e) => say(
-                    io::stderr(),
-                    &format!("note: the server could not take {device} back: {e}. Run steadyhand reclaim {device}"),
-                ),
+                Err(e) => {
+                    let what =
+                        format!("note: the server could not take {device} back: {e}. Run steadyhand reclaim {device}");
+                    say(io::stderr(), &what);
+                }
             }
         }
     }
@@ -164,12 +184,12 @@ fn words(event: &SettingsEvent) -> String {
     }
 }
 
-/// The servers that have this port, asked to lend it.
-fn borrow(place: &Place) -> Result<Vec<(Owner, String)>, String> {
-    let mut lenders = Vec::new();
+/// Who has lent it already when another doesn't is in `lenders` all the same.
+fn borrow(place: &Place, lenders: &mut Vec<(Owner, String)>) -> Result<(), String> {
     for owner in candidates(None)? {
         let Some(file) = owner.about_owner().and_then(|about| about.file) else { continue };
-        let Some(device) = device_at(&file, &place.port) else { continue };
+        let Ok(rig) = config::load(&file, &devices::known()) else { continue };
+        let Some(device) = stage_at(&rig, &place.port).map(|s| s.id.to_string()) else { continue };
         match ask(&owner, &Request::Status, PROMPT) {
             Err(Trouble::Nobody) => {}
             Err(other) => {
@@ -190,14 +210,13 @@ fn borrow(place: &Place) -> Result<Vec<(Owner, String)>, String> {
             }
         }
     }
-    Ok(lenders)
+    Ok(())
 }
 
-/// The device of a rig file that is on a port.
-fn device_at(file: &std::path::Path, port: &str) -> Option<String> {
-    let rig = config::load(file, &devices::known()).ok()?;
+/// The stage of a rig that is on a port.
+pub(super) fn stage_at<'a>(rig: &'a config::Rig, port: &str) -> Option<&'a config::Stage> {
     let real =
         |path: &str| std::fs::canonicalize(path).map_or_else(|_| path.to_owned(), |p| p.to_string_lossy().into_owned());
     let link = rig.links.iter().find(|l| link::path(l).is_some_and(|path| real(&path) == real(port)))?;
-    rig.stages.iter().find(|s| s.link == link.id).map(|s| s.id.to_string())
+    rig.stages.iter().find(|s| s.link == link.id)
 }

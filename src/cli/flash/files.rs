@@ -164,18 +164,25 @@ pub(super) fn back_up(
         Some(folder) => folder.to_owned(),
         None => journal::folder().map_err(|e| e.what)?.join("backups"),
     };
-    std::fs::create_dir_all(&folder).map_err(|e| format!("{} can't be made: {e}", folder.display()))?;
     let taken = now();
     let text = Profile::of(driver, who, table, Some((&taken, &place.port, place.address))).render(table);
+    let file = free_name(&folder, driver, place, "toml")?;
+    store::replace(&file, text.as_bytes()).map_err(|e| e.what)?;
+    Ok(file)
+}
+
+/// A file's name with the time, the driver and the port, that no file has yet; its folder is made.
+///
+/// # Errors
+/// In words, when the folder can't be made.
+pub(super) fn free_name(folder: &Path, driver: &str, place: &Place, ending: &str) -> Result<PathBuf, String> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("{} can't be made: {e}", folder.display()))?;
     let slug = |text: &str| -> String {
         let plain = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
         plain.collect::<String>().trim_matches('-').to_owned()
     };
-    let who = if who.serial.is_empty() { slug(&place.port) } else { slug(&who.serial) };
-    let stem = format!("{}-{driver}-{who}", slug(&taken));
+    let stem = format!("{}-{driver}-{}-{}", slug(&now()), slug(&place.port), place.address);
     let numbered = (1..).map(|n| if n == 1 { String::new() } else { format!("-{n}") });
-    let mut names = numbered.map(|n| folder.join(format!("{stem}{n}.toml")));
-    let file = names.find(|p| !p.exists()).unwrap_or_else(|| folder.join(format!("{stem}.toml")));
-    store::replace(&file, text.as_bytes()).map_err(|e| e.what)?;
-    Ok(file)
+    let mut names = numbered.map(|n| folder.join(format!("{stem}{n}.{ending}")));
+    Ok(names.find(|p| !p.exists()).unwrap_or_else(|| folder.join(format!("{stem}.{ending}"))))
 }

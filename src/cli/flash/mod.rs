@@ -3,7 +3,9 @@
 mod bench;
 mod files;
 mod record;
+mod rig;
 mod show;
+mod verify;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -37,7 +39,7 @@ pub(super) struct FlashArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// The profile: a file, or the name of one that ships (steadyhand flash list).
-    #[arg(value_name = "PROFILE", required_unless_present_any = ["restore", "resume"])]
+    #[arg(value_name = "PROFILE", required_unless_present_any = ["restore", "resume", "verify"])]
     profile: Option<String>,
     /// Write the settings of a backup back into the controller that it was read from.
     #[arg(long, value_name = "BACKUP", conflicts_with_all = ["profile", "resume"])]
@@ -45,6 +47,17 @@ pub(super) struct FlashArgs {
     /// Finish a run that was cut off, or undo it if it was on its way back.
     #[arg(long, conflicts_with = "profile")]
     resume: bool,
+    /// Afterwards, or alone: go through limit switches, a first step and homing with a person, and keep a report.
+    #[arg(long)]
+    verify: bool,
+    /// The rig file that describes this controller: what follows from the new settings is shown and written after a yes.
+    ///
+    /// Without it, the one that `serve` would use, if a stage of it is at this port.
+    #[arg(long, value_name = "FILE")]
+    rig: Option<PathBuf>,
+    /// The driver, for --verify alone.
+    #[arg(long, value_name = "NAME", default_value = "grbl", hide_default_value = true)]
+    driver: String,
     #[command(flatten)]
     at: At,
     /// The controller's axis for what the profile says of any axis.
@@ -133,6 +146,10 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
     if args.resume {
         return resume(args);
     }
+    // With a port alone, or with a profile whose motors are known: nothing is written then.
+    if args.verify && args.profile.is_none() && args.restore.is_none() {
+        return verify_alone(args);
+    }
     let read = match (&args.restore, &args.profile) {
         (Some(backup), _) => Read::load(backup).map_err(|p| told(&p))?,
         (None, Some(name)) => files::profile(name)?,
@@ -143,8 +160,7 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
     }
     let place = place(args, &read.profile)?;
     no_open_journal(&place)?;
-    let mut person: Box<dyn Person> =
-        if args.yes || !io::stdin().is_terminal() { Box::new(Nobody) } else { Box::new(Terminal) };
+    let mut person = person(args);
     let mut bench = Bench::open(&read.profile.driver, place)?;
     let who = bench.identify()?;
     say(io::stderr(), &format!("This is {who}, with the axes {}.", who.axes.join(", ")));
@@ -190,11 +206,58 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
         new: journal::values(&plan.new),
     };
     let mut run = Run::new(who, plan.old.clone(), plan.new.clone(), keeping);
-    let outcome = carried_out(&mut run, bench, journal, person, &backup)?;
+    let place = bench.place.clone();
+    let outcome = carried_out(&mut run, bench, journal, person.as_mut(), &backup)?;
     if args.json {
         say(io::stdout(), &show::ended(&plan, &backup, Some(&outcome)));
     }
+    if let Outcome::New { .. } = outcome {
+        rig::update(args.rig.as_deref(), &place, keeping, (&plan.old, &plan.new), person.as_mut())?;
+        if args.verify {
+            commissioned(&place, &read.profile, person.as_mut(), &backup)?;
+        }
+    }
     Ok(code(&outcome))
+}
+
+/// Goes through the new stage with a person, and keeps the report beside the backup.
+fn commissioned(place: &Place, profile: &Profile, person: &mut dyn Person, backup: &Path) -> Result<(), String> {
+    let report = verify::verify(place, &profile.driver, Some(profile), person)?;
+    let file = backup.with_extension("commissioning.txt");
+    crate::store::replace(&file, report.as_bytes()).map_err(|e| e.what)?;
+    say(io::stderr(), &format!("{report}\nThe report is kept in {}.", file.display()));
+    Ok(())
+}
+
+/// The same alone, of a controller whose settings stay.
+fn verify_alone(args: &FlashArgs) -> Result<ExitCode, String> {
+    let profile = match &args.profile {
+        Some(name) => Some(files::profile(name)?.profile),
+        None => None,
+    };
+    let port = args.at.port.clone().ok_or("say where the controller is with --port (steadyhand ports lists them)")?;
+    let place = Place { port, baud: args.at.baud, address: args.at.address };
+    no_open_journal(&place)?;
+    let driver = profile.as_ref().map_or(args.driver.as_str(), |p| &p.driver);
+    let mut person = person(args);
+    let lent = bench::Lent::of(&place)?;
+    let report = verify::verify(&place, driver, profile.as_ref(), person.as_mut());
+    drop(lent);
+    let report = report?;
+    let folder = args
+        .at
+        .backup_dir
+        .clone()
+        .map_or_else(|| journal::folder().map(|f| f.join("backups")).map_err(|e| e.what), Ok)?;
+    let file = files::free_name(&folder, driver, &place, "commissioning.txt")?;
+    crate::store::replace(&file, report.as_bytes()).map_err(|e| e.what)?;
+    say(io::stderr(), &format!("{report}\nThe report is kept in {}.", file.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who answers.
+fn person(args: &FlashArgs) -> Box<dyn Person> {
+    if args.yes || !io::stdin().is_terminal() { Box::new(Nobody) } else { Box::new(Terminal) }
 }
 
 /// Carries out a run, with its journal and its record, and tells how it ended.
@@ -202,7 +265,7 @@ fn carried_out(
     run: &mut Run,
     bench: Bench,
     journal: Journal,
-    person: Box<dyn Person>,
+    person: &mut dyn Person,
     backup: &Path,
 ) -> Result<Outcome, String> {
     let file = journal::file(&journal::folder().map_err(|e| e.what)?, &journal.port, journal.address);
@@ -228,8 +291,7 @@ fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
             return Err(format!("several are open; say which with --port: {}", ports.join(", ")));
         }
     };
-    let person: Box<dyn Person> =
-        if args.yes || !io::stdin().is_terminal() { Box::new(Nobody) } else { Box::new(Terminal) };
+    let mut person = person(args);
     let place = Place { port: journal.port.clone(), baud: journal.baud, address: journal.address };
     let mut bench = Bench::open(&journal.driver, place)?;
     let who = bench.identify()?;
@@ -243,7 +305,7 @@ fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
     say(io::stderr(), &format!("The change of {who} that was begun {} goes on to {to}.", journal.began));
     let mut run = Run::resumed(goal, who, old, new, bench.keeping());
     let backup = journal.backup.clone();
-    let outcome = carried_out(&mut run, bench, journal, person, &backup)?;
+    let outcome = carried_out(&mut run, bench, journal, person.as_mut(), &backup)?;
     if args.json {
         say(io::stdout(), &show::resumed(&outcome, &backup));
     }

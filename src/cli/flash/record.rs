@@ -14,16 +14,16 @@ use crate::flash::run::{Goal, Outcome, Run};
 use crate::store;
 
 /// The hands of a run.
-pub(super) struct Record {
+pub(super) struct Record<'a> {
     bench: Bench,
     journal: Journal,
     file: PathBuf,
-    person: Box<dyn Person>,
+    person: &'a mut dyn Person,
     bar: ProgressBar,
 }
 
-impl Record {
-    pub(super) fn new(bench: Bench, journal: Journal, file: PathBuf, person: Box<dyn Person>) -> Record {
+impl<'a> Record<'a> {
+    pub(super) fn new(bench: Bench, journal: Journal, file: PathBuf, person: &'a mut dyn Person) -> Record<'a> {
         let target =
             if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-impl Hands for Record {
+impl Hands for Record<'_> {
     fn order(&mut self, order: Order) -> SettingsEvent {
         self.bench.order(order)
     }
@@ -66,7 +66,7 @@ impl Hands for Record {
     fn power_cycle(&mut self) -> bool {
         self.bar.suspend(|| {
             let question = "The controller can't be restarted from here. Switch it off and on, after a yes. Will you";
-            self.person.is_there() && yes(self.person.as_mut(), question, true).unwrap_or(false)
+            self.person.is_there() && yes(self.person, question, true).unwrap_or(false)
         })
     }
 

@@ -61,7 +61,8 @@ pub(super) fn draft(
             match Hand::on(found, place, &rigs, args.data_dir.as_deref()) {
                 Ok(open) => {
                     if homed && yes(person, "Home first? All axes run to their switches", true)? {
-                        open.home(person);
+                        // How it went was told.
+                        let _ = open.home(person);
                     }
                     hand = Some(open);
                 }

@@ -7,7 +7,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike,
 ///
 /// # Errors
 /// In words with the line, when one of them is no TOML.
-pub(super) fn over(old: &str, new: &str) -> Result<String, String> {
+pub(in super::super) fn over(old: &str, new: &str) -> Result<String, String> {
     let parse = |text: &str| text.parse::<DocumentMut>().map_err(|e| e.to_string().trim().to_owned());
     let (mut old, mut new) = (parse(old)?, parse(new)?);
     // Which axes region tools mean is the owner's choice.
@@ -131,7 +131,7 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// What changes between two texts, as `diff -u` shows it; empty when nothing does.
-pub(super) fn diff(name: &str, old: &str, new: &str) -> String {
+pub(in super::super) fn diff(name: &str, old: &str, new: &str) -> String {
     if old == new {
         return String::new();
     }

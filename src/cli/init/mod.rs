@@ -4,11 +4,11 @@ mod axis;
 mod decide;
 mod interrupt;
 mod known;
-mod merge;
+pub(super) mod merge;
 pub(super) mod person;
-mod probe;
+pub(super) mod probe;
 mod render;
-mod teach;
+pub(super) mod teach;
 
 use std::fs;
 use std::io::{self, IsTerminal};

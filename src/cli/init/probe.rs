@@ -68,27 +68,27 @@ const SURVEY: Duration = Duration::from_secs(20);
 
 /// An axis that a controller has.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FoundAxis {
-    pub(super) name: String,
-    pub(super) channel: String,
-    pub(super) unit: Unit,
+pub(in super::super) struct FoundAxis {
+    pub(in super::super) name: String,
+    pub(in super::super) channel: String,
+    pub(in super::super) unit: Unit,
     /// How many counts one `unit` takes, of a controller that only counts. 1 until a person says it: `told` and
     /// `count` are in counts then.
-    pub(super) counts: Option<f64>,
+    pub(in super::super) counts: Option<f64>,
     /// What the controller says of it.
-    pub(super) told: ToldAxis,
+    pub(in super::super) told: ToldAxis,
     /// Its count (base unit) when it was read.
-    pub(super) count: f64,
+    pub(in super::super) count: f64,
 }
 
 impl FoundAxis {
     /// The unit in which it is moved by hand and in which counts are told.
-    pub(super) fn base_unit(&self) -> Unit {
+    pub(in super::super) fn base_unit(&self) -> Unit {
         if self.unit.dimension() == Dimension::Angle { Unit::Deg } else { Unit::Mm }
     }
 
     /// The same, now that it is known how many counts one `unit` takes.
-    pub(super) fn counting(&self, unit: Unit, counts: f64) -> FoundAxis {
+    pub(in super::super) fn counting(&self, unit: Unit, counts: f64) -> FoundAxis {
         let size = |counts: f64, unit| Distance::new(1.0 / counts, unit).map_or(f64::NAN, Distance::in_base);
         let factor = size(counts, unit) / size(self.counts.unwrap_or(1.0), self.unit);
         let way = |d: Distance| Distance::base(d.in_base() * factor).ok();
@@ -118,7 +118,7 @@ pub(super) fn spelled(driver: &str, channel: &str) -> String {
 }
 
 /// What a count is, for people, of a driver whose controllers only count.
-pub(super) fn what_counts(driver: &str) -> Option<&'static str> {
+pub(in super::super) fn what_counts(driver: &str) -> Option<&'static str> {
     match devices::driver(driver).map(|d| &d.open) {
         Some(Open::Stage { axes, .. }) => axes.counts,
         _ => None,
@@ -127,18 +127,18 @@ pub(super) fn what_counts(driver: &str) -> Option<&'static str> {
 
 /// A controller that answered.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
-    pub(super) driver: &'static str,
-    pub(super) baud: u32,
-    pub(super) identity: Identity,
-    pub(super) axes: Vec<FoundAxis>,
+pub(in super::super) struct Found {
+    pub(in super::super) driver: &'static str,
+    pub(in super::super) baud: u32,
+    pub(in super::super) identity: Identity,
+    pub(in super::super) axes: Vec<FoundAxis>,
     /// Whether its homing cycle is on, if it tells.
-    pub(super) homes: Option<bool>,
+    pub(in super::super) homes: Option<bool>,
 }
 
 /// Where a controller is: the value of `serial` or `tcp` in a rig file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in super::super) enum Place {
     /// A serial port's path.
     Path(String),
     /// `host:port`.
@@ -147,7 +147,7 @@ pub(super) enum Place {
 
 impl Place {
     /// From what a person types: a path, or `tcp://host:port`.
-    pub(super) fn typed(text: &str) -> Place {
+    pub(in super::super) fn typed(text: &str) -> Place {
         match text.strip_prefix("tcp://") {
             Some(address) => Place::Tcp(address.to_owned()),
             None => Place::Path(text.to_owned()),
@@ -190,7 +190,7 @@ pub(super) fn bare(driver: &str, place: &Place, baud: u32, axes: &[FoundAxis]) -
 ///
 /// # Errors
 /// What was tried and what each said, when nobody answered.
-pub(super) fn ask(
+pub(in super::super) fn ask(
     place: &Place,
     driver: Option<&str>,
     baud: Option<u32>,
@@ -328,7 +328,7 @@ impl Found {
     }
 
     /// What a person reads about it.
-    pub(super) fn words(&self) -> String {
+    pub(in super::super) fn words(&self) -> String {
         let axes: Vec<String> = self
             .axes
             .iter()

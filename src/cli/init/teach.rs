@@ -35,15 +35,15 @@ fn not_stopped(rig: &Rig, data_dir: Option<&Path>) -> Result<(), String> {
 
 /// What a person saw of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seen {
+pub(in super::super) struct Seen {
     /// The sign that makes their positive direction positive.
-    pub(super) sign: f64,
+    pub(in super::super) sign: f64,
     /// How many counts one unit takes by their ruler, if that is to be taken.
-    pub(super) counts: Option<f64>,
+    pub(in super::super) counts: Option<f64>,
 }
 
 /// A controller under a person's hand.
-pub(super) struct Hand {
+pub(in super::super) struct Hand {
     session: Guarded,
 }
 
@@ -53,7 +53,12 @@ impl Hand {
     ///
     /// # Errors
     /// In words, when a person's stop stands, or when it can't be opened or isn't identified.
-    pub(super) fn on(found: &Found, place: &Place, rigs: &[&str], data_dir: Option<&Path>) -> Result<Hand, String> {
+    pub(in super::super) fn on(
+        found: &Found,
+        place: &Place,
+        rigs: &[&str],
+        data_dir: Option<&Path>,
+    ) -> Result<Hand, String> {
         let mut rig = probe::by_hand(found, place, window)?;
         for name in rigs.iter().rev() {
             rig.name = Name::new(name);
@@ -69,19 +74,29 @@ impl Hand {
     }
 
     /// Ends it. Axes that could not be seen to stand end the program.
-    pub(super) fn close(self) {
+    pub(in super::super) fn close(self) {
         self.session.close();
     }
 
     /// Homes all axes, and tells how it went.
-    pub(super) fn home(&self, person: &mut dyn Person) {
+    ///
+    /// # Errors
+    /// Why they were not homed.
+    pub(in super::super) fn home(&self, person: &mut dyn Person) -> Result<(), String> {
         let home = Home { stage: Name::new(STAGE), axes: Vec::new() };
         person.say("  Homing: all axes run to their switches … Ctrl-C stops");
         let plan = Sequence::home("home, asked by the person at the terminal".into(), home);
-        person.say(&match self.session.with(|s| s.run(plan)) {
-            Ok(_) => "  Homed.".to_owned(),
-            Err(error) => format!("  Not homed: {}", error.what),
+        let homed = self.session.with(|s| s.run(plan)).map(drop).map_err(|e| e.what);
+        person.say(&match &homed {
+            Ok(()) => "  Homed.".to_owned(),
+            Err(why) => format!("  Not homed: {why}"),
         });
+        homed
+    }
+
+    /// Whether a limit switch of an axis is pressed now, as the controller says; `None` when it is gone.
+    pub(in super::super) fn at_limit(&self, axis: &str) -> Option<bool> {
+        Some(self.stage()?.axis(axis)?.at_limit)
     }
 
     /// The count of an axis now, in the base unit.
@@ -173,8 +188,22 @@ impl Hand {
         axis: &FoundAxis,
         setting: Option<String>,
     ) -> Result<Option<Seen>, String> {
+        self.seen(person, axis, setting, first_step(axis.told.range, axis.told.home))
+    }
+
+    /// The same, with a step that is proposed.
+    ///
+    /// # Errors
+    /// As [`Hand::direction`].
+    pub(in super::super) fn seen(
+        &self,
+        person: &mut dyn Person,
+        axis: &FoundAxis,
+        setting: Option<String>,
+        first: f64,
+    ) -> Result<Option<Seen>, String> {
         let unit = axis.base_unit();
-        let first = plain(first_step(axis.told.range, axis.told.home));
+        let first = plain(first);
         let question = format!("Move {} by how much, in {unit} (q: leave it)", axis.name);
         let way = loop {
             let way = ask(person, &question, Some(&first), "--axis", |t| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{LONGEST, refusal};
 use crate::devices::settings::{
     Change, Controller, Danger, Desk, Flaw, Form, Keeping, Meaning, Motor, Next, Order, Protocol, Setting,
-    SettingsEvent, Silence, Table,
+    SettingsEvent, Silence, Table, Told,
 };
 
 /// A part of the driver's row.
@@ -22,6 +22,8 @@ pub(super) const KEEPING: Keeping = Keeping {
     flaws: |_: &Table| Vec::<Flaw>::new(),
     dangers: |_: &Change, _: &Motor| Vec::<Danger>::new(),
     rescales: |_: &str| Vec::new(),
+    axis_of: |text, _| super::letter(text).map(String::from),
+    told: |table, axis| Told { max_speed_per_s: table.number(&format!("S {axis}")), ..Told::default() },
     endurance: None,
 };
 

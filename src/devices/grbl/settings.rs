@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::codec::{AXIS_LETTERS, Line, Lines, Raw, State, alarm_meaning, error_meaning, parse};
+use super::codec::{AXIS_LETTERS, Line, Lines, Raw, State, alarm_meaning, axis_letter, error_meaning, parse};
 use super::dialect::{Dialect, Family};
 use crate::devices::settings::{
     Change, Controller, Danger, Desk, Flaw, Form, Keeping, Meaning, Motor, Next, Order, Protocol, Rank, Setting,
-    SettingsEvent, Silence, Table,
+    SettingsEvent, Silence, Table, Told,
 };
 
 /// A part of the driver's row.
@@ -27,6 +27,8 @@ pub(super) const KEEPING: Keeping = Keeping {
     dangers,
     // Soft limits go off with homing; a profile has to say so.
     rescales: |_| Vec::new(),
+    axis_of: |channel, _| axis_letter(channel).map(|(letter, _)| letter.to_string()),
+    told,
     endurance: Some("100,000 writes a byte (ATmega328P data sheet, section 1)"),
 };
 
@@ -152,6 +154,11 @@ fn flaws(table: &Table) -> Vec<Flaw> {
         }
     }
     flaws
+}
+
+fn told(table: &Table, axis: &str) -> Told {
+    let value = |first: usize| table.number(&format!("${}", first + axis_letter(axis)?.1));
+    Told { max_speed_per_s: value(110).map(|v| v / 60.0), travel: value(130), counts_ratio: None }
 }
 
 fn dangers(change: &Change, motor: &Motor) -> Vec<Danger> {

@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
+use super::channel;
 use super::codec::{Frame, Frames, Raw, Reply, Target, command, parse};
 use super::words::refusal;
 use crate::devices::settings::{
     Change, Controller, Danger, Desk, Flaw, Form, Keeping, Meaning, Motor, Next, Order, Protocol, Rank, Setting,
-    SettingsEvent, Silence, Table,
+    SettingsEvent, Silence, Table, Told,
 };
 
 /// A part of the driver's row.
@@ -27,6 +28,8 @@ pub(super) const KEEPING: Keeping = Keeping {
         (axis @ 1.., "resolution") => IN_MICROSTEPS.iter().map(|name| format!("{axis}.{name}")).collect(),
         _ => Vec::new(),
     },
+    axis_of: |text, address| channel(text).filter(|t| t.address == address).map(|t| t.axis.to_string()),
+    told,
     endurance: None,
 };
 
@@ -176,6 +179,15 @@ fn flaws(table: &Table) -> Vec<Flaw> {
         }
     }
     flaws
+}
+
+/// Speeds are told in 1.6384 × microsteps/s.
+const SPEED: f64 = 1.6384;
+
+fn told(table: &Table, axis: &str) -> Told {
+    let value = |name: &str| table.number(&format!("{axis}.{name}"));
+    let travel = value("limit.max").and_then(|high| Some(high - value("limit.min")?));
+    Told { max_speed_per_s: value("maxspeed").map(|v| v / SPEED), travel, counts_ratio: value("resolution") }
 }
 
 fn dangers(change: &Change, motor: &Motor) -> Vec<Danger> {
