@@ -593,3 +593,56 @@ fn init_moves_nothing_while_a_persons_stop_stands() {
     let log = desk.folder().join(".local/share/steadyhand/other/audit");
     assert!(!log.exists(), "nothing was opened to be moved");
 }
+
+#[test]
+fn a_technician_writes_a_new_stages_settings_and_goes_through_it() {
+    let desk = Desk::new();
+    let profile = "[profile]\nname = \"new\"\nsource = \"this test\"\ndriver = \"grbl\"\n[settings]\n\"$110\" = 600\n\
+                   [axis.Z]\nholds_unpowered = true\n";
+    fs::write(desk.folder().join("profile.toml"), profile).expect("written");
+    // The rig file is there already, and allows more than the controller will.
+    desk.init(&[]);
+    let fault = |what: &str| {
+        let bench = desk.bench.as_ref().expect("it runs");
+        let request = format!(r#"{{"cmd": "fault", "device": "scope", {what}}}"#);
+        let said = bench.with_bench(|b| b.control(&request));
+        assert!(said.contains("ok"), "{said}");
+    };
+    let args = ["flash", "profile.toml", "--port", &desk.port, "--verify"];
+    let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
+    terminal.until("Write these settings");
+    terminal.type_until("yes\n", "Switch it off and on");
+    terminal.type_until("yes\n", "restarting");
+    fault(r#""fault": "reset""#);
+    terminal.until("it has loaded them after a restart");
+    terminal.until("max_speed_per_s = 10");
+    terminal.until("rig.toml [yes]");
+    terminal.type_until("yes\n", "Does x stay where it is without power");
+    terminal.type_until("yes\n", "Does y stay");
+    terminal.type_until("yes\n", "Press a limit switch of x");
+    terminal.type_until("\n", "");
+    fault(r#""fault": "limit", "axis": "x", "pressed": true"#);
+    terminal.until("seen. Let go of it");
+    fault(r#""fault": "limit", "axis": "x", "pressed": false"#);
+    terminal.until("Press a limit switch of y");
+    terminal.type_until("n\n", "Press a limit switch of z");
+    terminal.type_until("n\n", "Move x by how much, in mm (q: leave it) [-0.1]");
+    // It is locked until somebody says so.
+    terminal.type_until("\n", "Release it, and try again");
+    terminal.type_until("yes\n", "Which way did it go");
+    terminal.type_until("+\n", "How far by the ruler");
+    terminal.type_until("-\n", "Move y by how much");
+    terminal.type_until("q\n", "Move z by how much");
+    terminal.type_until("q\n", "Home now");
+    terminal.type_until("yes\n", "Homed.");
+    terminal.until("The report is kept in");
+    assert!(terminal.ends().success(), "{:?}", terminal.seen.lock());
+    let seen = terminal.seen.lock().clone();
+    for line in ["x: limit switch pressed by hand and seen", "y: no limit switch", "x: a step was made", "homing: done"]
+    {
+        assert!(seen.contains(line), "{line}: {seen}");
+    }
+    let rig = fs::read_to_string(desk.folder().join("rig.toml")).expect("there");
+    assert!(rig.contains("max_speed_per_s = 10"), "{rig}");
+    desk.good(&["check"]);
+}

@@ -214,15 +214,22 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
     if let Outcome::New { .. } = outcome {
         rig::update(args.rig.as_deref(), &place, keeping, (&plan.old, &plan.new), person.as_mut())?;
         if args.verify {
-            commissioned(&place, &read.profile, person.as_mut(), &backup)?;
+            commissioned(args, &place, &read.profile, person.as_mut(), &backup)?;
         }
     }
     Ok(code(&outcome))
 }
 
 /// Goes through the new stage with a person, and keeps the report beside the backup.
-fn commissioned(place: &Place, profile: &Profile, person: &mut dyn Person, backup: &Path) -> Result<(), String> {
-    let report = verify::verify(place, &profile.driver, Some(profile), person)?;
+fn commissioned(
+    args: &FlashArgs,
+    place: &Place,
+    profile: &Profile,
+    person: &mut dyn Person,
+    backup: &Path,
+) -> Result<(), String> {
+    let name = rig::name(args.rig.as_deref(), place);
+    let report = verify::verify(place, &profile.driver, Some(profile), name.as_deref(), person)?;
     let file = backup.with_extension("commissioning.txt");
     crate::store::replace(&file, report.as_bytes()).map_err(|e| e.what)?;
     say(io::stderr(), &format!("{report}\nThe report is kept in {}.", file.display()));
@@ -241,7 +248,8 @@ fn verify_alone(args: &FlashArgs) -> Result<ExitCode, String> {
     let driver = profile.as_ref().map_or(args.driver.as_str(), |p| &p.driver);
     let mut person = person(args);
     let lent = bench::Lent::of(&place)?;
-    let report = verify::verify(&place, driver, profile.as_ref(), person.as_mut());
+    let name = rig::name(args.rig.as_deref(), &place);
+    let report = verify::verify(&place, driver, profile.as_ref(), name.as_deref(), person.as_mut());
     drop(lent);
     let report = report?;
     let folder = args

@@ -23,6 +23,19 @@ struct Follows {
     notes: Vec<String>,
 }
 
+/// The rig file, if it has a stage at that port.
+fn file_at(file: Option<&Path>, place: &Place) -> Option<(PathBuf, config::Rig)> {
+    let file = file.map(Path::to_owned).or_else(|| config::find(None).ok())?;
+    let rig = config::load(&file, &devices::known()).ok()?;
+    stage_at(&rig, &place.port)?;
+    Some((file, rig))
+}
+
+/// The name of the rig that has a stage at that port.
+pub(super) fn name(file: Option<&Path>, place: &Place) -> Option<String> {
+    file_at(file, place).map(|(_, rig)| rig.name.to_string())
+}
+
 /// Holds the rig file of a stage against the controller's new settings, shows what should change and writes it after a
 /// yes. Limits are only ever narrowed here.
 ///
@@ -35,11 +48,7 @@ pub(super) fn update(
     (old, new): (&Table, &Table),
     person: &mut dyn Person,
 ) -> Result<(), String> {
-    let file: PathBuf = match file.map(Path::to_owned).or_else(|| config::find(None).ok()) {
-        Some(file) if file.exists() => file,
-        _ => return Ok(()),
-    };
-    let Ok(rig) = config::load(&file, &devices::known()) else { return Ok(()) };
+    let Some((file, rig)) = file_at(file, place) else { return Ok(()) };
     let Some(stage) = stage_at(&rig, &place.port) else { return Ok(()) };
     let follows = follows(stage, place.address, keeping, old, new);
     for note in &follows.notes {

@@ -26,7 +26,7 @@ impl Report {
     }
 }
 
-/// Goes through everything; the report of it.
+/// Goes through everything; the report of it. `rig` is the name of the rig that has this stage, if there is one.
 ///
 /// # Errors
 /// In words, when nobody is there, the controller isn't, or the person ends it; with the report so far.
@@ -34,6 +34,7 @@ pub(super) fn verify(
     place: &Place,
     driver: &str,
     profile: Option<&Profile>,
+    rig: Option<&str>,
     person: &mut dyn Person,
 ) -> Result<String, String> {
     if !person.is_there() {
@@ -46,7 +47,8 @@ pub(super) fn verify(
     let mut found = found;
     scaled(&mut found, person)?;
     unbraked(&found, profile, person, &mut report)?;
-    let hand = Hand::on(&found, &at, &["flash"], None)?;
+    // A rig that is described already has its own audit log, and what a person has stopped of it stays stopped.
+    let hand = Hand::on(&found, &at, &[rig.unwrap_or("flash")], None)?;
     let gone_through = go_through(&hand, &found, person, &mut report);
     hand.close();
     let text = report.0.join("\n");

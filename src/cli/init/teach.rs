@@ -188,10 +188,10 @@ impl Hand {
         axis: &FoundAxis,
         setting: Option<String>,
     ) -> Result<Option<Seen>, String> {
-        self.seen(person, axis, setting, first_step(axis.told.range, axis.told.home))
+        self.seen(person, axis, setting, f64::INFINITY)
     }
 
-    /// The same, with a step that is proposed.
+    /// The same, with a first step that is proposed no longer than `most`.
     ///
     /// # Errors
     /// As [`Hand::direction`].
@@ -200,10 +200,10 @@ impl Hand {
         person: &mut dyn Person,
         axis: &FoundAxis,
         setting: Option<String>,
-        first: f64,
+        most: f64,
     ) -> Result<Option<Seen>, String> {
         let unit = axis.base_unit();
-        let first = plain(first);
+        let first = plain(first_step(axis.told.range, axis.told.home).clamp(-most, most));
         let question = format!("Move {} by how much, in {unit} (q: leave it)", axis.name);
         let way = loop {
             let way = ask(person, &question, Some(&first), "--axis", |t| {
