@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::BenchError;
 use crate::config::{AxisConfig, need};
 use crate::mechanics::Axis;
+use crate::memory::{Kept, MemoryFile, Mishaps};
 use crate::motion::{Pace, Trajectory};
 use crate::port::Ns;
 
@@ -31,6 +32,8 @@ pub(crate) struct AsiConfig {
     pub lacks: Vec<String>,
     #[serde(rename = "axis")]
     pub axes: Vec<MotorConfig>,
+    /// The file in which its memory outlives the bench.
+    pub eeprom_file: Option<std::path::PathBuf>,
 }
 
 /// One axis: what the firmware has saved for it, and the stage on its motor.
@@ -48,6 +51,13 @@ pub(crate) struct MotorConfig {
     /// `AC`: from rest to that speed.
     #[serde(default = "d_accel")]
     pub accel_ms: f64,
+    /// `B`, `E` and `PC`, in mm.
+    #[serde(default = "d_backlash")]
+    pub backlash_mm: f64,
+    #[serde(default = "d_drift")]
+    pub drift_mm: f64,
+    #[serde(default = "d_near")]
+    pub near_mm: f64,
     /// `UM`: counts a millimetre.
     #[serde(default = "d_units")]
     pub units_per_mm: f64,
@@ -62,6 +72,15 @@ fn d_build() -> String {
 }
 fn d_accel() -> f64 {
     50.0
+}
+fn d_backlash() -> f64 {
+    0.0
+}
+fn d_drift() -> f64 {
+    0.0004
+}
+fn d_near() -> f64 {
+    0.000_024
 }
 fn d_units() -> f64 {
     10_000.0
@@ -90,6 +109,43 @@ impl AsiConfig {
     }
 }
 
+/// The settings of an axis that `SS Z` keeps. Limits are kept by `SAVEPOS` alone (`SAVESET`, note 2), which is not here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Saved {
+    speed: f64,
+    accel_ms: f64,
+    backlash: f64,
+    drift: f64,
+    near: f64,
+}
+
+impl Saved {
+    /// The factory's, which a bench file says.
+    fn of(cfg: &MotorConfig) -> Saved {
+        Saved {
+            speed: cfg.speed_mm_per_s,
+            accel_ms: cfg.accel_ms,
+            backlash: cfg.backlash_mm,
+            drift: cfg.drift_mm,
+            near: cfg.near_mm,
+        }
+    }
+
+    fn at(&mut self, command: &str) -> Option<&mut f64> {
+        Some(match command {
+            "S" => &mut self.speed,
+            "AC" => &mut self.accel_ms,
+            "B" => &mut self.backlash,
+            "E" => &mut self.drift,
+            "PC" => &mut self.near,
+            _ => return None,
+        })
+    }
+}
+
+/// What `SS Z` keeps of an axis, by its command.
+const SAVED: [&str; 5] = ["S", "AC", "B", "E", "PC"];
+
 /// One axis in motion. Positions are millimetres in the controller's coordinates.
 #[derive(Debug)]
 struct Motor {
@@ -99,7 +155,9 @@ struct Motor {
     /// Step pulses sent at the controller's zero, and in all.
     zero: i64,
     sent: i64,
-    speed: f64,
+    /// What it works with, and what the memory holds.
+    set: Saved,
+    saved: Saved,
     low: f64,
     high: f64,
     slow: f64,
@@ -111,8 +169,8 @@ impl Motor {
     }
 
     fn pace(&self) -> Pace {
-        let speed = self.speed * self.slow;
-        let accel = speed / (self.cfg.accel_ms / 1000.0);
+        let speed = self.set.speed * self.slow;
+        let accel = speed / (self.set.accel_ms / 1000.0);
         Pace::new(speed, accel, accel)
     }
 
@@ -133,7 +191,8 @@ impl Motor {
 
     /// What a restart leaves: saved settings, and position 0.
     fn power_up(&mut self) {
-        (self.speed, self.low, self.high) = (self.cfg.speed_mm_per_s, self.cfg.low_mm, self.cfg.high_mm);
+        (self.low, self.high) = (self.cfg.low_mm, self.cfg.high_mm);
+        self.set = self.saved;
         self.zero = self.sent;
         self.path = Trajectory::at_rest(0.0);
         self.stage.stop_dead();
@@ -185,6 +244,12 @@ pub(crate) struct Asi {
     ready_at: Ns,
     line: Vec<u8>,
     output: Vec<u8>,
+    file: MemoryFile,
+    mishaps: Mishaps,
+    /// The next start is one with the factory's settings (`SS X`).
+    factory: bool,
+    /// Power failed while the memory was written.
+    dying: bool,
 }
 
 /// The longest command that its buffer holds.
@@ -193,13 +258,14 @@ const LONGEST: usize = 128;
 const STEP: Ns = 1_000_000;
 
 impl Asi {
-    pub(crate) fn new(cfg: &AsiConfig, seed: u64) -> Asi {
+    pub(crate) fn new(cfg: &AsiConfig, seed: u64) -> Result<Asi, BenchError> {
         let motor = |(m, i): (&MotorConfig, u64)| Motor {
             stage: Axis::new(m.stage.clone(), seed.wrapping_add(i * 104_729)),
             path: Trajectory::at_rest(0.0),
             zero: 0,
             sent: 0,
-            speed: m.speed_mm_per_s,
+            set: Saved::of(m),
+            saved: Saved::of(m),
             low: m.low_mm,
             high: m.high_mm,
             slow: 1.0,
@@ -207,7 +273,77 @@ impl Asi {
         };
         let motors = cfg.axes.iter().zip(0..).map(motor).collect();
         let ready_at = cfg.boot_ms * 1_000_000;
-        Asi { cfg: cfg.clone(), motors, now: 0, ready_at, line: Vec::new(), output: Vec::new() }
+        let mut asi = Asi {
+            cfg: cfg.clone(),
+            motors,
+            now: 0,
+            ready_at,
+            line: Vec::new(),
+            output: Vec::new(),
+            file: MemoryFile::new(cfg.eeprom_file.as_deref()),
+            mishaps: Mishaps::default(),
+            factory: false,
+            dying: false,
+        };
+        match asi.file.load()?.as_deref() {
+            None => asi.file.store(&[asi.kept()]),
+            Some([kept]) if asi.take(kept) => {}
+            Some(_) => {
+                return Err(BenchError::Config(format!("asi {:?}: its memory is another controller's", cfg.id)));
+            }
+        }
+        Ok(asi)
+    }
+
+    fn kept(&self) -> Kept {
+        let of_axis = |m: &Motor| {
+            let (letter, mut saved) = (m.cfg.letter, m.saved);
+            SAVED.map(|c| (format!("{c} {letter}"), saved.at(c).copied().unwrap_or_default()))
+        };
+        Kept { settings: self.motors.iter().flat_map(of_axis).collect(), ..Kept::default() }
+    }
+
+    fn take(&mut self, kept: &Kept) -> bool {
+        let taken = kept.settings.iter().all(|(name, value)| {
+            let Some((command, letter)) = name.split_once(' ') else { return false };
+            let motor = self.motors.iter_mut().find(|m| letter.chars().eq([m.cfg.letter]));
+            motor.and_then(|m| m.saved.at(command)).map(|place| *place = *value).is_some()
+        });
+        self.motors.iter_mut().for_each(|m| m.set = m.saved);
+        taken
+    }
+
+    /// What is stored, by the names of its settings.
+    pub(crate) fn stored(&self) -> Vec<(String, String)> {
+        self.kept().settings.into_iter().map(|(name, value)| (name, format!("{value:.6}"))).collect()
+    }
+
+    /// What goes wrong with writes of settings.
+    pub(crate) fn mishaps(&mut self) -> &mut Mishaps {
+        &mut self.mishaps
+    }
+
+    /// `SAVESET`: Z keeps what there is, Y takes back what is kept, X makes the next start one with the factory's settings.
+    fn saveset(&mut self, words: &[&str]) -> Result<String, Refused> {
+        match words {
+            ["Z"] => {
+                if std::mem::take(&mut self.mishaps.resets) {
+                    self.dying = true;
+                    self.factory = true;
+                } else if !self.mishaps.dead {
+                    self.motors.iter_mut().for_each(|m| m.saved = m.set);
+                    self.file.store(&[self.kept()]);
+                }
+            }
+            ["Y"] => {
+                self.factory = false;
+                self.motors.iter_mut().for_each(|m| m.set = m.saved);
+            }
+            ["X"] => self.factory = true,
+            [] => return Err(MISSING),
+            _ => return Err(OUT_OF_RANGE),
+        }
+        Ok(":A".to_owned())
     }
 
     fn busy(&self) -> bool {
@@ -229,6 +365,10 @@ impl Asi {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let Some((command, rest)) = words.split_first() else { return };
         let said = self.obey(command, rest).unwrap_or_else(|code| format!(":N-{code}"));
+        if std::mem::take(&mut self.dying) {
+            self.power_cycle();
+            return;
+        }
         self.output.extend(said.as_bytes());
         self.output.extend(b"\r\n");
     }
@@ -244,7 +384,11 @@ impl Asi {
             "SPEED" => "S",
             "SETLOW" => "SL",
             "SETUP" => "SU",
+            "ACCEL" => "AC",
             "BACKLASH" => "B",
+            "ERROR" => "E",
+            "PCROS" => "PC",
+            "SAVESET" => "SS",
             "RDSTAT" => "RS",
             "VERSION" => "V",
             "BUILD" => "BU",
@@ -296,7 +440,8 @@ impl Asi {
                 asked.iter().for_each(|w| self.motors[w.axis].go(now, 1000.0));
                 done()
             }
-            "M" | "R" | "S" | "SL" | "SU" | "UM" | "B" | "H" => self.set(short, rest),
+            "SS" => self.saveset(rest),
+            "M" | "R" | "S" | "AC" | "E" | "PC" | "SL" | "SU" | "UM" | "B" | "H" => self.set(short, rest),
             _ => Err(UNKNOWN_COMMAND),
         }
     }
@@ -305,31 +450,51 @@ impl Asi {
     fn set(&mut self, command: &str, rest: &[&str]) -> Result<String, Refused> {
         let mut told = Vec::new();
         let mut changes = Vec::new();
+        let mut settings = Vec::new();
         for word in self.words(rest)? {
-            let m = &self.motors[word.axis];
+            let m = &mut self.motors[word.axis];
             if word.query {
                 let value = match command {
-                    "S" => format!("{:.6}", m.speed),
+                    "AC" => format!("{:.0}", m.set.accel_ms),
+                    "S" | "B" | "E" | "PC" => format!("{:.6}", m.set.at(command).copied().unwrap_or_default()),
                     "SL" => format!("{:.3}", m.low),
                     "SU" => format!("{:.3}", m.high),
                     "UM" => m.cfg.units_per_mm.to_string(),
-                    // It takes up no backlash by itself, and can't be told to.
-                    "B" => "0.000000".to_owned(),
                     _ => return Err(OUT_OF_RANGE),
                 };
                 told.push(format!("{}={value}", m.cfg.letter));
                 continue;
             }
             let value: f64 = word.value.map_or(Ok(0.0), |v| v.parse().map_err(|_| OUT_OF_RANGE))?;
-            let good = value.is_finite() && !["UM", "B"].contains(&command) && (command != "S" || value > 0.0);
-            changes.push((word.axis, if good { value } else { return Err(OUT_OF_RANGE) }));
+            let positive = !["S", "AC"].contains(&command) || value > 0.0;
+            let good = value.is_finite() && command != "UM" && positive && (value >= 0.0 || !SAVED.contains(&command));
+            if !good {
+                return Err(OUT_OF_RANGE);
+            }
+            if SAVED.contains(&command) {
+                let name = format!("{command} {}", self.motors[word.axis].cfg.letter);
+                let resets = self.mishaps.resets;
+                let write = self.mishaps.write(&name, value).ok_or(OUT_OF_RANGE)?;
+                // Power fails while flash memory is written: with `SS Z`.
+                self.mishaps.resets = resets;
+                settings.push((write.name, write.value));
+            } else {
+                changes.push((word.axis, value));
+            }
+        }
+        for (name, value) in settings {
+            let Some((command, letter)) = name.split_once(' ') else { continue };
+            let Some(m) = self.motors.iter_mut().find(|m| letter.chars().eq([m.cfg.letter])) else { continue };
+            let most = m.cfg.max_speed_mm_per_s;
+            if let Some(place) = m.set.at(command) {
+                *place = if command == "S" { value.min(most) } else { value };
+            }
         }
         for (axis, value) in changes {
             let (now, m) = (self.now, &mut self.motors[axis]);
             match command {
                 "M" => m.go(now, value / m.cfg.units_per_mm),
                 "R" => m.go(now, m.here() + value / m.cfg.units_per_mm),
-                "S" => m.speed = value.min(m.cfg.max_speed_mm_per_s),
                 "SL" => m.low = value,
                 "SU" => m.high = value,
                 _ => m.call_here(value / m.cfg.units_per_mm),
@@ -372,6 +537,10 @@ impl Asi {
     }
 
     pub(crate) fn power_cycle(&mut self) {
+        if std::mem::take(&mut self.factory) {
+            self.motors.iter_mut().for_each(|m| m.saved = Saved::of(&m.cfg));
+            self.file.store(&[self.kept()]);
+        }
         self.ready_at = self.now + self.cfg.boot_ms * 1_000_000;
         self.line.clear();
         self.motors.iter_mut().for_each(Motor::power_up);

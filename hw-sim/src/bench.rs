@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::grbl::Grbl;
 use crate::io::Io;
 use crate::mechanics::Axis;
+use crate::memory::Mishaps;
 use crate::port::{Ns, Port};
 use crate::zaber::{Chain, Wire};
 
@@ -233,7 +234,7 @@ impl Bench {
             slots.push(Slot {
                 info: DeviceInfo { id: c.id.clone(), protocol: "zaber-ascii-7".into(), port },
                 port: Port::new(baud, c.os_buffer, seed ^ 1),
-                device: Device::Zaber(Box::new(Chain::new(c, seed))),
+                device: Device::Zaber(Box::new(Chain::new(c, seed)?)),
                 frozen_at: None,
                 skew: 0,
                 unheard: VecDeque::new(),
@@ -248,7 +249,7 @@ impl Bench {
                     port: PortKind::Serial { baud: c.baud },
                 },
                 port: Port::new(Some(c.baud), c.os_buffer, seed ^ 1),
-                device: Device::Asi(Box::new(Asi::new(c, seed))),
+                device: Device::Asi(Box::new(Asi::new(c, seed)?)),
                 frozen_at: None,
                 skew: 0,
                 unheard: VecDeque::new(),
@@ -453,6 +454,17 @@ impl Bench {
         }
     }
 
+    /// What is stored of a controller's settings, by its own names: what it has when power comes on. Of a chain: of the
+    /// device at that address. Empty for other devices.
+    pub fn stored(&self, device: &str, address: u8) -> Vec<(String, String)> {
+        match self.slot(device).map(|s| &s.device) {
+            Some(Device::Grbl(g)) => g.stored().into_iter().map(|(n, v)| (format!("${n}"), v)).collect(),
+            Some(Device::Zaber(z)) => z.stored(address),
+            Some(Device::Asi(a)) => a.stored(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What the device is doing, in a word: `idle`, `run`, `busy`, `alarm`, `exposing`.
     pub fn state(&self, device: &str) -> &'static str {
         match self.slot(device).map(|s| &s.device) {
@@ -552,6 +564,17 @@ impl Slot {
                     return Err(self.impossible("only a controller has an EEPROM here"));
                 }
             },
+            Fault::StoreDead { on } => self.memory()?.dead = on,
+            Fault::StoreAt { setting } => self.memory()?.lands_on = Some(setting),
+            Fault::StoreRound { to } if to.is_finite() && to >= 0.0 => {
+                self.memory()?.rounds_to = Some(to).filter(|to| *to > 0.0);
+            }
+            Fault::StoreRound { .. } => {
+                return Err(self.impossible("values are rounded to multiples of a number above 0"));
+            }
+            Fault::StoreRefuse { setting, on: true } => drop(self.memory()?.refused.insert(setting)),
+            Fault::StoreRefuse { setting, on: false } => drop(self.memory()?.refused.remove(&setting)),
+            Fault::StoreReset => self.memory()?.resets = true,
             Fault::Knob { axis, mm } if mm.is_finite() => self.knob(&axis, mm)?,
             Fault::Knob { .. } => return Err(self.impossible("a knob needs a finite distance")),
             Fault::Input { address, input, channel, volts } => self.input(address, &input, channel, volts)?,
@@ -572,6 +595,16 @@ impl Slot {
         }
         self.speak(now);
         Ok(())
+    }
+
+    fn memory(&mut self) -> Result<&mut Mishaps, BenchError> {
+        let error = self.impossible("only a controller has settings");
+        match &mut self.device {
+            Device::Grbl(g) => Ok(g.mishaps()),
+            Device::Zaber(z) => Ok(z.mishaps()),
+            Device::Asi(a) => Ok(a.mishaps()),
+            Device::Camera(_) | Device::Io(_) => Err(error),
+        }
     }
 
     fn knob(&mut self, axis: &str, mm: f64) -> Result<(), BenchError> {

@@ -42,6 +42,8 @@ pub(crate) struct ControllerConfig {
     pub eeprom: EepromState,
     #[serde(default)]
     pub eeprom_write_ms: u64,
+    /// The file in which its memory outlives the bench.
+    pub eeprom_file: Option<std::path::PathBuf>,
     #[serde(default)]
     pub dtr_resets: bool,
     #[serde(default = "d_banner")]

@@ -9,7 +9,7 @@ use crate::{Bench, BenchError, Fault, PortKind};
 impl Bench {
     /// Answers one request of the control socket: the observation and control points of this type as JSON.
     ///
-    /// `cmd` is one of `devices`, `positions`, `speeds`, `pulses`, `state`, `light`, `now`, `settings`, `output`,
+    /// `cmd` is one of `devices`, `positions`, `speeds`, `pulses`, `state`, `light`, `now`, `settings`, `stored`, `output`,
     /// `received`, `written`, `fault`. Whatever is wrong with a request is answered with `{"error": …}`.
     pub fn control(&mut self, line: &str) -> String {
         let reply = match serde_json::from_str::<Value>(line) {
@@ -45,6 +45,17 @@ impl Bench {
             "settings" => {
                 let device = self.known(device)?;
                 let pairs = self.settings(&device).into_iter().map(|(n, v)| (format!("${n}"), json!(v)));
+                Ok(Value::Object(pairs.collect()))
+            }
+            "stored" => {
+                let device = self.known(device)?;
+                let address = match fields.remove("address") {
+                    None => 1,
+                    Some(v) => {
+                        v.as_u64().and_then(|n| u8::try_from(n).ok()).ok_or("address is a whole number, 1 to 99")?
+                    }
+                };
+                let pairs = self.stored(&device, address).into_iter().map(|(n, v)| (n, json!(v)));
                 Ok(Value::Object(pairs.collect()))
             }
             "received" | "written" => {

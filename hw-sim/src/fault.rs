@@ -98,6 +98,31 @@ pub enum Fault {
     },
     /// The EEPROM's checksums are wrong from now on; seen at the next `Reset`.
     CorruptEeprom,
+    /// Writes of settings are answered as always, and nothing of them outlives the power, until `on` is false and something
+    /// is written again.
+    StoreDead {
+        /// Whether the memory is dead.
+        on: bool,
+    },
+    /// The next write of a setting lands on another one.
+    StoreAt {
+        /// The other one, by the controller's own name: `$100`, `1.maxspeed`, `S X`.
+        setting: String,
+    },
+    /// The controller rounds what is written to multiples of this; 0 ends it.
+    StoreRound {
+        /// The step.
+        to: f64,
+    },
+    /// Writes of that setting are refused, until `on` is false.
+    StoreRefuse {
+        /// The setting, by the controller's own name.
+        setting: String,
+        /// Whether they are.
+        on: bool,
+    },
+    /// Power fails in the middle of the next write of a setting: the memory is corrupt then.
+    StoreReset,
     /// Somebody turns the axis' manual knob.
     Knob {
         /// The axis, by letter or name.

@@ -27,6 +27,7 @@ mod fault;
 mod grbl;
 mod io;
 mod mechanics;
+mod memory;
 mod motion;
 mod port;
 pub mod serve;

@@ -78,6 +78,8 @@ enum At {
     /// Is it the same controller, and are its settings what they shall be?
     Again,
     Final,
+    /// Nothing more is tried; what there is is read once more, so that what is told is true.
+    Look(String),
     Over(Outcome),
 }
 
@@ -97,6 +99,8 @@ pub struct Run {
     doubtful: Vec<String>,
     writes: usize,
     reads: usize,
+    /// How often the way back was begun anew.
+    returns: usize,
     proved: bool,
     why: String,
     /// For people: what has been done, in order.
@@ -105,6 +109,8 @@ pub struct Run {
 
 /// A list that could not be read is asked for so often.
 const READS: usize = 3;
+/// The way back is tried so often again.
+const RETURNS: usize = 2;
 /// So many times as many writes as there are settings, and it will never end.
 const ROUNDS: usize = 3;
 
@@ -132,6 +138,7 @@ impl Run {
             doubtful: Vec::new(),
             writes: 0,
             reads: 0,
+            returns: 0,
             proved: false,
             why: why.to_owned(),
             log: Vec::new(),
@@ -142,7 +149,7 @@ impl Run {
     pub fn step(&self) -> Step {
         match &self.at {
             At::Keep => Step::Keep(self.goal),
-            At::Read(_) | At::Check | At::Final => Step::Order(Order::Read),
+            At::Read(_) | At::Check | At::Final | At::Look(_) => Step::Order(Order::Read),
             At::Write(change) => Step::Order(Order::Write { name: change.name.clone(), value: change.new.clone() }),
             At::Save => Step::Order(Order::Save),
             At::Restart => Step::Order(Order::Restart),
@@ -161,7 +168,7 @@ impl Run {
         };
         let what = match &self.at {
             At::Keep => "writing the journal".into(),
-            At::Read(_) | At::Check | At::Final => "reading all settings".into(),
+            At::Read(_) | At::Check | At::Final | At::Look(_) => "reading all settings".into(),
             At::Write(c) => format!("{} = {}", c.name, c.new),
             At::Save => "saving".into(),
             At::Restart | At::Person | At::Await => "restarting".into(),
@@ -220,6 +227,19 @@ impl Run {
                 let wrong = table.differences(self.wanted());
                 self.now = Some(table);
                 if wrong.is_empty() { self.done() } else { self.back(&told("after a restart", &wrong)) }
+            }
+            (At::Look(why), SettingsEvent::Table(table)) => {
+                self.now = Some(table);
+                self.doubtful.clear();
+                self.mixed(&why);
+            }
+            (At::Look(why), event) => {
+                self.reads += 1;
+                if self.reads >= READS {
+                    // A write whose outcome nobody saw may have changed anything.
+                    self.now = None;
+                    self.mixed(&format!("{why}; and {}", words(&event)));
+                }
             }
             (At::Read(_) | At::Check | At::Final, event) => self.unread(event),
             (At::Write(change), SettingsEvent::Done) => {
@@ -325,12 +345,14 @@ impl Run {
         if self.reads < READS {
             return;
         }
-        let what = format!("its settings can't be read: {}", words(&event));
-        // Without a list nobody knows what there is to undo.
-        self.mixed(&what);
+        // Without a list nobody knows what there is to undo, and a write that was acknowledged may have changed anything.
+        if matches!(self.at, At::Read(Some(_))) || !self.doubtful.is_empty() {
+            self.now = None;
+        }
+        self.mixed(&format!("its settings can't be read: {}", words(&event)));
     }
 
-    /// Something failed: back to the old settings; and if that is the way already, it has no end.
+    /// Something failed: back to the old settings; and if that is the way already, once more, but not for ever.
     fn back(&mut self, why: &str) {
         self.log.push(why.to_owned());
         match self.goal {
@@ -339,7 +361,15 @@ impl Run {
                 (self.goal, self.writes, self.proved) = (Goal::Old, 0, false);
                 self.at = At::Keep;
             }
-            Goal::Old => self.mixed(why),
+            Goal::Old if self.returns < RETURNS => {
+                self.returns += 1;
+                (self.writes, self.proved) = (0, false);
+                self.read(None);
+            }
+            Goal::Old => {
+                self.reads = 0;
+                self.at = At::Look(why.to_owned());
+            }
         }
     }
 
@@ -362,7 +392,7 @@ impl Run {
             let doubtful = self.doubtful.contains(&setting.name)
                 || matches!(&self.at, At::Write(c) | At::Read(Some(c)) if c.name == setting.name);
             let same = setting.meaning.form.same(&setting.value, &new);
-            let as_both = same && is.as_ref().is_none_or(|v| setting.meaning.form.same(v, &new)) && !doubtful;
+            let as_both = same && is.as_ref().is_some_and(|v| setting.meaning.form.same(v, &new)) && !doubtful;
             (!as_both && setting.meaning.kept).then(|| Doubt {
                 name: setting.name.clone(),
                 old: setting.value.clone(),

@@ -39,6 +39,8 @@ pub(super) enum Action {
     /// The EEPROM is being written: bytes that come in are lost.
     EepromWrite,
     EepromEnd,
+    /// Power fails and comes back, before the line is answered.
+    PowerFails,
     Homing,
     Sleep,
     /// A restart that the line itself asked for.
@@ -80,7 +82,7 @@ impl Grbl {
         } else {
             self.gcode(line)
         };
-        if !matches!(self.actions.back(), Some(Action::Restart | Action::Sleep)) {
+        if !matches!(self.actions.back(), Some(Action::Restart | Action::Sleep | Action::PowerFails)) {
             self.actions.push_back(Action::Reply(result));
         }
     }
@@ -325,6 +327,10 @@ impl Grbl {
                 self.coolant = (false, false);
                 self.axes.iter_mut().for_each(|a| a.set_power(false));
                 self.state = State::Sleep;
+                return true;
+            }
+            Action::PowerFails => {
+                self.power_cycle();
                 return true;
             }
             Action::Restart => {

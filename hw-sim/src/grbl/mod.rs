@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use crate::BenchError;
 use crate::config::{ControllerConfig, EepromState, LETTERS, ReportMode};
 use crate::mechanics::Axis;
+use crate::memory::{MemoryFile, Mishaps};
 use crate::port::Ns;
 use exec::Action;
 use gcode::{Dialect, Modal, Position, Spindle};
@@ -106,6 +107,14 @@ impl Grbl {
             }
         }
         eeprom.valid = cfg.eeprom == EepromState::Ready;
+        eeprom.file = MemoryFile::new(cfg.eeprom_file.as_deref());
+        match eeprom.file.load()?.as_deref() {
+            None => eeprom.store(),
+            Some([kept]) if eeprom.take(kept) => {}
+            Some(_) => {
+                return Err(BenchError::Config(format!("controller {:?}: its memory is another controller's", cfg.id)));
+            }
+        }
         let boot_ns = cfg.boot_ms * MS;
         Ok(Grbl {
             axes,
@@ -237,9 +246,19 @@ impl Grbl {
         self.coolant.1 && self.state != State::Door
     }
 
-    /// The EEPROM's settings as `$$` shows them.
+    /// The settings as `$$` shows them.
     pub(crate) fn settings(&self) -> Vec<(u16, String)> {
         self.eeprom.pairs()
+    }
+
+    /// The same as they are stored: what there will be when power comes on.
+    pub(crate) fn stored(&self) -> Vec<(u16, String)> {
+        self.eeprom.stored_pairs()
+    }
+
+    /// What goes wrong with writes of settings.
+    pub(crate) fn mishaps(&mut self) -> &mut Mishaps {
+        &mut self.eeprom.mishaps
     }
 
     pub(crate) fn state_name(&self) -> &'static str {
@@ -274,6 +293,7 @@ impl Grbl {
         self.steps = [0; 6];
         self.out.clear();
         self.boot_until = Some(self.now + self.boot_ns);
+        self.eeprom.reload();
         self.forget();
         self.state = State::Idle;
         self.probe = ([0.0; 6], false);
@@ -317,6 +337,7 @@ impl Grbl {
         let failed = !self.eeprom.valid;
         if failed {
             self.eeprom.restore_all();
+            self.eeprom.store();
             let listing = self.eeprom.listing();
             self.print("error:7\r\n");
             self.print(&listing);

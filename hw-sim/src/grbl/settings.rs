@@ -1,6 +1,7 @@
 //! The EEPROM of a GRBL controller: `$n` settings, coordinate systems, startup lines, build info.
 
 use super::report::fixed;
+use crate::memory::{Kept, MemoryFile, Mishaps};
 
 /// Coordinate systems G54 to G59, then G28 and G30.
 pub(super) const SYSTEMS: usize = 8;
@@ -20,10 +21,14 @@ struct Setting {
     value: f32,
 }
 
-/// Everything that outlives a power cycle.
+/// The settings that the firmware works with, and what of them outlives a power cycle.
 #[derive(Debug, Clone)]
 pub(super) struct Eeprom {
     settings: Vec<Setting>,
+    /// What is stored of them, and of the startup lines.
+    stored: (Vec<Setting>, [String; 2]),
+    pub(super) mishaps: Mishaps,
+    pub(super) file: MemoryFile,
     axes: usize,
     pub(super) systems: [[f64; 6]; SYSTEMS],
     pub(super) startup: [String; 2],
@@ -67,6 +72,9 @@ impl Eeprom {
             settings.extend((0..axes as u16).map(|i| Setting { n: base + i, kind: Kind::Real, value }));
         }
         Eeprom {
+            stored: (settings.clone(), [String::new(), String::new()]),
+            mishaps: Mishaps::default(),
+            file: MemoryFile::default(),
             settings,
             axes,
             systems: [[0.0; 6]; SYSTEMS],
@@ -85,7 +93,44 @@ impl Eeprom {
     }
 
     pub(super) fn restore_all(&mut self) {
-        *self = Eeprom::new(self.axes);
+        let fresh = Eeprom::new(self.axes);
+        *self = Eeprom { mishaps: self.mishaps.clone(), file: self.file.clone(), stored: self.stored.clone(), ..fresh };
+    }
+
+    /// What is there goes into the memory, all of it, as the firmware does it.
+    pub(super) fn store(&mut self) {
+        if self.mishaps.dead {
+            return;
+        }
+        self.stored = (self.settings.clone(), self.startup.clone());
+        self.file.store(&[self.kept()]);
+    }
+
+    /// Power has come on: what is stored is what there is.
+    pub(super) fn reload(&mut self) {
+        (self.settings, self.startup) = self.stored.clone();
+    }
+
+    fn kept(&self) -> Kept {
+        let numbers = self.stored.0.iter().map(|s| (format!("${}", s.n), f64::from(s.value)));
+        let lines = self.stored.1.iter().enumerate().map(|(i, l)| (format!("$N{i}"), l.clone()));
+        Kept { settings: numbers.collect(), lines: lines.collect() }
+    }
+
+    /// Takes what a file holds; `false` when it is another controller's.
+    pub(super) fn take(&mut self, kept: &Kept) -> bool {
+        let number = |name: &str| name.strip_prefix('$').and_then(|n| n.parse().ok());
+        let all = kept.settings.iter().all(|(name, value)| number(name).is_some_and(|n| self.force(n, *value)));
+        for (i, line) in self.startup.iter_mut().enumerate() {
+            *line = kept.lines.get(&format!("$N{i}")).cloned().unwrap_or_default();
+        }
+        self.stored = (self.settings.clone(), self.startup.clone());
+        all
+    }
+
+    /// Every setting with its value as it is stored.
+    pub(super) fn stored_pairs(&self) -> Vec<(u16, String)> {
+        self.stored.0.iter().map(|s| (s.n, Self::shown(s))).collect()
     }
 
     /// A setting that exists on every controller.

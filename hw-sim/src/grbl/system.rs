@@ -57,6 +57,7 @@ impl Grbl {
                 "*" => self.eeprom.restore_all(),
                 _ => return Err(3),
             }
+            self.eeprom.store();
             self.print("[MSG:Restoring defaults]\r\n");
             self.actions.push_back(Action::Restart);
             return Ok(());
@@ -101,7 +102,12 @@ impl Grbl {
         if !line.is_empty() {
             self.gcode(line)?;
         }
+        let Some(write) = self.eeprom.mishaps.write(&format!("$N{slot}"), 0.0) else { return Err(3) };
         line.clone_into(&mut self.eeprom.startup[slot]);
+        if write.resets {
+            return self.fail_in_write();
+        }
+        self.eeprom.store();
         self.queue_write();
         Ok(())
     }
@@ -116,11 +122,24 @@ impl Grbl {
         if end != bytes.len() || n > 255.0 {
             return Err(3);
         }
-        self.eeprom.set(n as u16, value)?;
+        let Some(write) = self.eeprom.mishaps.write(&format!("${n}"), value) else { return Err(3) };
+        let n = write.name.strip_prefix('$').and_then(|n| n.parse().ok()).unwrap_or(n as u16);
+        self.eeprom.set(n, write.value)?;
+        if write.resets {
+            return self.fail_in_write();
+        }
+        self.eeprom.store();
         self.cadence.wco = 0;
         self.parser_mm = self.machine_position();
         self.planned = self.steps;
         self.queue_write();
+        Ok(())
+    }
+
+    /// Power fails while the memory is written, and comes back: nothing is answered, and what is there is no good.
+    fn fail_in_write(&mut self) -> Result<(), u8> {
+        self.eeprom.valid = false;
+        self.actions.push_back(Action::PowerFails);
         Ok(())
     }
 

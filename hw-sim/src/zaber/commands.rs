@@ -1,6 +1,6 @@
 //! The command set: what each command does to a device, and what the reply holds.
 
-use super::device::{Device, Outcome};
+use super::device::{Device, Outcome, split};
 use super::flags::{Flag, listing};
 use super::packet::{PACKET_MAX, PACKETS_MAX, WORD_MAX};
 use super::settings::{self, Scope};
@@ -325,6 +325,17 @@ impl Device {
         if self.store.get("system.access") < setting.level {
             return Err("NOACCESS");
         }
+        let full = match setting.scope {
+            Scope::Device => setting.name.to_owned(),
+            Scope::Axis => format!("{}.{}", axis.max(1), setting.name),
+        };
+        let write = self.mishaps.write(&full, value as f64).ok_or("BADDATA")?;
+        let (setting, axis, value) = match split(&write.name) {
+            (to, name) if write.name != full => (settings::find(name).unwrap_or(setting), to, write.value as i64),
+            _ => (setting, axis, write.value as i64),
+        };
+        self.before_write();
+        self.dying = write.resets;
         if setting.scope == Scope::Device {
             if axis > 0 {
                 return Err("DEVICEONLY");

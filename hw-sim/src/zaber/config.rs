@@ -21,6 +21,8 @@ pub(crate) struct ChainConfig {
     pub os_buffer: usize,
     #[serde(default = "crate::config::d_ready")]
     pub boot_ms: u64,
+    /// The file in which the devices' memories outlive the bench.
+    pub eeprom_file: Option<std::path::PathBuf>,
     #[serde(rename = "device")]
     pub devices: Vec<DeviceConfig>,
 }

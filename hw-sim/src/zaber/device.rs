@@ -6,8 +6,9 @@ use super::config::DeviceConfig;
 use super::flags::{Flag, highest};
 use super::io::Io;
 use super::packet::{Collector, Id, Packet, frame};
-use super::settings::{Scope, Store};
+use super::settings::{self, Scope, Store};
 use super::unit::{Reason, Unit};
+use crate::memory::{Kept, Mishaps};
 use crate::port::Ns;
 
 /// What a command comes to: the data of the reply, or why it is rejected.
@@ -36,8 +37,26 @@ pub(super) struct Device {
     last: Vec<String>,
     broken: bool,
     corrupt: bool,
+    /// What goes wrong with writes of settings.
+    pub(super) mishaps: Mishaps,
+    /// What is stored, while what there is has only been said to be.
+    unstored: Option<(Store, Vec<Store>)>,
+    /// Something was stored since that was last asked.
+    pub(super) wrote: bool,
+    /// Power fails before the answer.
+    pub(super) dying: bool,
     line_baud: u32,
     out: Vec<u8>,
+}
+
+/// The axis and the name of `1.maxspeed`; 0 for the device.
+pub(super) fn split(full: &str) -> (u32, &str) {
+    match full.split_once('.') {
+        Some((axis, name)) if axis.len() == 1 && axis.bytes().all(|b| b.is_ascii_digit()) => {
+            (axis.parse().unwrap_or(0), name)
+        }
+        _ => (0, full),
+    }
 }
 
 impl Device {
@@ -60,6 +79,10 @@ impl Device {
             last: Vec::new(),
             broken: false,
             corrupt: false,
+            mishaps: Mishaps::default(),
+            unstored: None,
+            wrote: false,
+            dying: false,
             line_baud: baud,
             out: Vec::new(),
         }
@@ -85,7 +108,56 @@ impl Device {
         self.corrupt = true;
     }
 
+    /// Something is about to be written.
+    pub(super) fn before_write(&mut self) {
+        match self.mishaps.dead {
+            true if self.unstored.is_none() => {
+                self.unstored = Some((self.store.clone(), self.units.iter().map(|u| u.store.clone()).collect()));
+            }
+            true => {}
+            false => (self.unstored, self.wrote) = (None, true),
+        }
+    }
+
+    /// What its memory holds.
+    pub(super) fn kept(&self) -> Kept {
+        let of_units: Vec<&Store> = match &self.unstored {
+            Some((_, units)) => units.iter().collect(),
+            None => self.units.iter().map(|u| &u.store).collect(),
+        };
+        let own = self.unstored.as_ref().map_or(&self.store, |(own, _)| own);
+        let mut settings: BTreeMap<String, f64> = own
+            .all()
+            .filter(|(name, _)| *name != "system.access")
+            .map(|(name, value)| (name.to_owned(), value as f64))
+            .collect();
+        for (store, axis) in of_units.into_iter().zip(1..) {
+            settings.extend(store.all().map(|(name, value)| (format!("{axis}.{name}"), value as f64)));
+        }
+        Kept { settings, ..Kept::default() }
+    }
+
+    /// Takes what a file holds; `false` when it is another device's.
+    pub(super) fn take(&mut self, kept: &Kept) -> bool {
+        kept.settings.iter().all(|(full, value)| {
+            let (axis, name) = split(full);
+            let Some(setting) = settings::find(name) else { return false };
+            let store = match axis {
+                0 => Some(&mut self.store),
+                n => self.units.get_mut(n as usize - 1).map(|u| &mut u.store),
+            };
+            store.map(|s| s.put(setting.name, *value as i64)).is_some()
+        })
+    }
+
     pub(super) fn power_cycle(&mut self) {
+        if let Some((own, units)) = self.unstored.take() {
+            self.store = own;
+            for (unit, store) in self.units.iter_mut().zip(units) {
+                unit.store = store;
+            }
+        }
+        self.dying = false;
         self.broken = std::mem::take(&mut self.corrupt);
         if self.broken {
             self.restore();
@@ -224,7 +296,11 @@ impl Device {
         if command.id != Id::Silent {
             self.reply(&command, &outcome, &infos);
         }
-        if self.resetting {
+        if self.dying {
+            self.out.clear();
+            self.corrupt = true;
+            self.power_cycle();
+        } else if self.resetting {
             let said = self.take_output();
             self.power_cycle();
             self.out = said;

@@ -11,7 +11,9 @@ mod unit;
 
 pub(crate) use config::{ChainConfig, Wire};
 
+use crate::BenchError;
 use crate::mechanics::Axis;
+use crate::memory::{Kept, MemoryFile, Mishaps};
 use crate::port::Ns;
 use device::Device;
 use unit::Unit;
@@ -20,15 +22,42 @@ use unit::Unit;
 #[derive(Debug)]
 pub(crate) struct Chain {
     devices: Vec<Device>,
+    file: MemoryFile,
 }
 
 impl Chain {
-    pub(crate) fn new(cfg: &ChainConfig, seed: u64) -> Chain {
+    pub(crate) fn new(cfg: &ChainConfig, seed: u64) -> Result<Chain, BenchError> {
         let boot_ns = cfg.boot_ms * 1_000_000;
         let devices = cfg.devices.iter().zip(0_u64..);
-        Chain {
-            devices: devices.map(|(d, i)| Device::new(d, cfg.baud, boot_ns, seed.wrapping_add(i * 104_729))).collect(),
+        let mut devices: Vec<Device> =
+            devices.map(|(d, i)| Device::new(d, cfg.baud, boot_ns, seed.wrapping_add(i * 104_729))).collect();
+        let file = MemoryFile::new(cfg.eeprom_file.as_deref());
+        if let Some(kept) = file.load()? {
+            let theirs = kept.len() == devices.len() && devices.iter_mut().zip(&kept).all(|(d, k)| d.take(k));
+            if !theirs {
+                return Err(BenchError::Config(format!("zaber {:?}: its memory is another chain's", cfg.id)));
+            }
         }
+        let chain = Chain { devices, file };
+        chain.keep();
+        Ok(chain)
+    }
+
+    fn keep(&self) {
+        let kept: Vec<Kept> = self.devices.iter().map(Device::kept).collect();
+        self.file.store(&kept);
+    }
+
+    /// What goes wrong with writes of settings of the device that is nearest to the host.
+    pub(crate) fn mishaps(&mut self) -> &mut Mishaps {
+        // A chain without devices is no bench.
+        &mut self.devices[0].mishaps
+    }
+
+    /// What is stored in the device at an address.
+    pub(crate) fn stored(&self, address: u8) -> Vec<(String, String)> {
+        let kept = self.devices.iter().find(|d| d.address() == address).map(Device::kept).unwrap_or_default();
+        kept.settings.into_iter().map(|(name, value)| (name, value.to_string())).collect()
     }
 
     fn units(&self) -> impl Iterator<Item = &Unit> {
@@ -54,6 +83,9 @@ impl Chain {
     pub(crate) fn receive(&mut self, byte: u8) {
         for (place, device) in self.devices.iter_mut().enumerate() {
             device.receive(byte, place);
+        }
+        if self.devices.iter_mut().any(|d| std::mem::take(&mut d.wrote)) {
+            self.keep();
         }
     }
 

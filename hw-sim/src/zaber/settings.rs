@@ -127,6 +127,11 @@ impl Store {
     pub(super) fn put(&mut self, name: &'static str, value: i64) {
         self.values.insert(name, value);
     }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
+        self.values.iter().map(|(name, value)| (*name, *value))
+    }
 }
 
 /// Whether a bench file's settings exist, in this scope and range.
