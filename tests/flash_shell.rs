@@ -2,7 +2,6 @@
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "another process writes in real time here")]
 
-#[allow(dead_code)]
 mod process;
 
 use std::fs;

@@ -53,7 +53,7 @@ enum Command {
     Check(check::CheckArgs),
     Doctor(doctor::DoctorArgs),
     Jog(jog::JogArgs),
-    Flash(flash::FlashArgs),
+    Flash(Box<flash::FlashArgs>),
     Connect(connect::ConnectArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),

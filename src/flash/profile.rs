@@ -353,7 +353,7 @@ impl Profile {
 }
 
 /// A basic string of TOML.
-pub(super) fn toml_text(text: &str) -> String {
+pub fn toml_text(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod files;
+mod new;
 mod record;
 mod rig;
 mod show;
@@ -99,6 +100,7 @@ enum Verb {
     Dump(files::DumpArgs),
     Diff(files::DiffArgs),
     List(files::ListArgs),
+    New(new::NewArgs),
 }
 
 /// The exit code for a controller that holds neither the old settings nor the new ones.
@@ -111,6 +113,7 @@ pub(super) fn run(args: &FlashArgs) -> ExitCode {
         Some(Verb::Dump(args)) => files::dump(args),
         Some(Verb::Diff(args)) => files::diff(args),
         Some(Verb::List(_)) => files::list(),
+        Some(Verb::New(args)) => new::run(args),
         None => match write(args) {
             Ok(code) => code,
             Err(error) => {

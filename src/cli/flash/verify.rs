@@ -137,7 +137,7 @@ fn switches(hand: &Hand, axis: &FoundAxis, person: &mut dyn Person, report: &mut
         return Ok(());
     }
     match wait_for(hand, &axis.name, true)? {
-        true => person.say(&format!("  seen. Let go of it …")),
+        true => person.say("  seen. Let go of it …"),
         false => {
             report.note(format!("{}: limit switch NOT seen within {} s", axis.name, PRESS.as_secs()));
             person.say("  The controller did not see it: wired to another axis, not at all, or inverted ($5 of GRBL).");

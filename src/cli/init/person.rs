@@ -107,20 +107,20 @@ pub(in super::super) fn positive(text: &str) -> Result<f64, String> {
 }
 
 #[cfg(test)]
-pub(super) mod script {
+pub(in super::super) mod script {
     //! A person whose answers are written down.
 
     use std::collections::VecDeque;
 
     use super::Person;
 
-    pub(in super::super) struct Script {
+    pub(in crate::cli) struct Script {
         pub(in super::super) answers: VecDeque<String>,
         pub(in super::super) told: Vec<String>,
     }
 
     impl Script {
-        pub(in super::super) fn new(answers: &[&str]) -> Script {
+        pub(in crate::cli) fn new(answers: &[&str]) -> Script {
             Script { answers: answers.iter().map(|a| (*a).to_owned()).collect(), told: Vec::new() }
         }
     }
