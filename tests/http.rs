@@ -543,6 +543,23 @@ mod moving {
     }
 
     #[test]
+    fn post_stop_stops_though_its_request_is_none_by_the_letter() {
+        use std::io::Write;
+        for head in ["HTTP/1.1\r\nHost: localhost\r\nContent-Length: banana\r\n\r\n", "HTTP/1.0\r\n\r\n"] {
+            let lab = Lab::homed();
+            lab.back();
+            let moving = lab.server.send("POST /mcp", JSON, &call("move_to", &long_move()).to_string());
+            lab.under_way();
+            let mut stream = TcpStream::connect(&lab.server.address).expect("connected");
+            stream.write_all(format!("POST /stop {head}").as_bytes()).expect("sent");
+            lab.stands(head);
+            assert_eq!(Answer::read(moving).json()["result"]["isError"], true);
+            let state = lab.server.call("get_state", &json!({}));
+            assert_eq!(state["stages"][0]["stopped_by"], "person", "{head}: {state}");
+        }
+    }
+
+    #[test]
     fn two_clients_with_the_same_command_ids_each_get_their_own_motion() {
         let lab = Lab::homed();
         let arguments = |x: f64| json!({"targets": {"x": x}, "unit": "mm", "wait_s": 30, "command_id": "1"});

@@ -35,7 +35,7 @@ impl<T: Read + Write> Stream for T {}
 
 fn connect(control: &str) -> io::Result<Box<dyn Stream>> {
     #[cfg(unix)]
-    if control.contains('/') {
+    if control.contains('/') || !control.contains(':') {
         return Ok(Box::new(std::os::unix::net::UnixStream::connect(control)?));
     }
     Ok(Box::new(std::net::TcpStream::connect(control)?))

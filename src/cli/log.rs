@@ -149,7 +149,12 @@ fn in_words(dir: &Path, found: &Verified, noted: bool) -> String {
     }
     let (all, files) = (found.lines, found.files);
     let verdict = if found.is_whole() { "The audit log is whole" } else { "THE AUDIT LOG IS NOT WHOLE" };
-    lines.push(harmless(&format!("{verdict}: {all} lines in {files} files in {}.", dir.display())));
+    lines.push(harmless(&format!(
+        "{verdict}: {} in {} in {}.",
+        counted(all, "line"),
+        counted(files as u64, "file"),
+        dir.display()
+    )));
     if let Some(newest) = &found.newest {
         lines.push(format!("newest: line {} with the hash {}", newest.seq, newest.hash));
         if !noted {
@@ -161,6 +166,14 @@ fn in_words(dir: &Path, found: &Verified, noted: bool) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// `1 line`, `2 lines`.
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
 }
 
 fn as_json(dir: &Path, found: &Verified) -> Value {

@@ -119,7 +119,9 @@ fn say(mut to: impl Write, text: &str) {
 
 /// Ends a command that could not be carried out.
 fn fail(text: &str) -> ExitCode {
-    say(io::stderr(), &format!("error: {text}"));
+    // Problems that are drawn with their lines, in colour or not, begin with the word already.
+    let drawn = text.starts_with("error: ") || text.starts_with('\u{1b}');
+    say(io::stderr(), &if drawn { text.to_owned() } else { format!("error: {text}") });
     ExitCode::FAILURE
 }
 

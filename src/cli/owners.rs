@@ -73,12 +73,18 @@ pub(super) fn nobody(rig: Option<&Path>) -> String {
     format!("no steadyhand server is running{which}")
 }
 
+/// The same with how to have one.
+fn nobody_yet(rig: Option<&Path>) -> String {
+    let file = rig.map_or(String::new(), |f| format!(" --rig {}", super::serve::shell_word(&f.display().to_string())));
+    format!("{}. Start one with `steadyhand serve{file}`, or let a client start it", nobody(rig))
+}
+
 /// The one running server that is meant.
 pub(super) fn the_one(which: &Which) -> Result<Place, String> {
     if which.rig.is_some() {
         let place = candidates(which.rig.as_deref())?.remove(0);
         return match ask(&place, &Request::Status, PROMPT) {
-            Err(Trouble::Nobody) => Err(nobody(which.rig.as_deref())),
+            Err(Trouble::Nobody) => Err(nobody_yet(which.rig.as_deref())),
             _ => Ok(place),
         };
     }
@@ -92,7 +98,7 @@ pub(super) fn the_one(which: &Which) -> Result<Place, String> {
         return Ok(own);
     }
     match running.len() {
-        0 => Err(format!("{}. Start one with `steadyhand serve`, or let a client start it", nobody(None))),
+        0 => Err(nobody_yet(None)),
         1 => Ok(running.remove(0)),
         _ => {
             let list: Vec<String> = running.iter().map(who).collect();

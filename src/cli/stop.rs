@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::owners::{Heard, ask_all, candidates, nobody};
-use super::{fail, say};
+use super::say;
 use crate::gateway::local::Request;
 use crate::gateway::stdio::Exit;
 
@@ -43,17 +43,17 @@ pub(super) fn run(args: &StopArgs) -> ExitCode {
     if let Some(url) = &args.url {
         return match over_http(url, args.stage.as_deref()) {
             Ok((well, text)) => told(well, &text),
-            Err(error) => fail(&format!("THE STOP DID NOT REACH {url}: {error}. {HARDWARE}")),
+            Err(error) => unstopped(&format!("THE STOP DID NOT REACH {url}: {error}")),
         };
     }
     let places = match candidates(args.rig.as_deref()) {
         Ok(places) => places,
-        Err(error) => return fail(&format!("{error}. {HARDWARE}")),
+        Err(error) => return unstopped(&error),
     };
     let request = Request::Stop { stage: args.stage.clone(), for_client: false, at_once: false };
     let heard = ask_all(places, &request, PATIENCE);
     if heard.is_empty() {
-        return fail(&format!("{}, so nothing was stopped. {HARDWARE}", nobody(args.rig.as_deref())));
+        return unstopped(&format!("{}, so nothing was stopped", nobody(args.rig.as_deref())));
     }
     let mut code = Exit::Still;
     for Heard { who, said } in heard {
@@ -65,12 +65,23 @@ pub(super) fn run(args: &StopArgs) -> ExitCode {
                 }
             }
             Err(error) => {
-                say(io::stderr(), &format!("error: {who}: the stop may not have reached it: {error}. {HARDWARE}"));
+                let _ = unstopped(&format!("{who}: the stop may not have reached it: {error}"));
                 code = Exit::NotConfirmed;
             }
         }
     }
     code.into()
+}
+
+/// Ends a stop that reached nobody: what to do comes first, since whoever reads it may have no time for a second line.
+fn unstopped(why: &str) -> ExitCode {
+    say(
+        io::stderr(),
+        &format!(
+            "PRESS THE EMERGENCY STOP NOW, if anything moves: software has not stopped it.\nerror: {why}. {HARDWARE}"
+        ),
+    );
+    ExitCode::FAILURE
 }
 
 /// What a person does when a stop may not have worked.

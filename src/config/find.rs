@@ -8,7 +8,7 @@ const NAME: &str = "rig.toml";
 /// No rig file was named and none was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no rig file found; looked for {}. Write one there, name one on the command line, or try `steadyhand demo`, which needs neither a file nor hardware",
+    "no rig file found; looked for {}. `steadyhand init` writes one there; name one on the command line, or try `steadyhand demo`, which needs neither a file nor hardware",
     .looked.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" and ")
 )]
 pub struct NotFound {

@@ -75,8 +75,11 @@ pub(super) fn card(rig: &Rig, state: &Snapshot, found: &[Finding], made: &Made) 
         "| what | limit | state |".into(),
         "|---|---|---|".into(),
     ];
-    let mut row =
-        |what: &str, limit: &str, proof: Proof| lines.push(format!("| {what} | {limit} | {} |", proof.word()));
+    // A bar in a name or a condition would be the end of a cell.
+    let cell = |text: &str| text.replace('|', "\\|");
+    let mut row = |what: &str, limit: &str, proof: Proof| {
+        lines.push(format!("| {} | {} | {} |", cell(what), cell(limit), proof.word()));
+    };
     for stage in &rig.stages {
         let status = state.stage(stage.id.as_str());
         for (index, axis) in stage.axes.iter().enumerate() {
@@ -125,6 +128,7 @@ pub(super) fn card(rig: &Rig, state: &Snapshot, found: &[Finding], made: &Made) 
         let require = rule.require.text().split_whitespace().collect::<Vec<_>>().join(" ");
         row(&format!("rule \"{}\"", rule.name), &require, Proof::NotExercised);
     }
+    budget_rows(rig, &mut row);
     lines.push(String::new());
     let open: Vec<&Finding> = found.iter().filter(|f| f.level > Level::Note).collect();
     if open.is_empty() {
@@ -145,6 +149,25 @@ pub(super) fn card(rig: &Rig, state: &Snapshot, found: &[Finding], made: &Made) 
     lines.join("\n")
 }
 
+fn budget_rows(rig: &Rig, row: &mut impl FnMut(&str, &str, Proof)) {
+    let budget = &rig.budget;
+    for (what, per_axis) in [("most in one step", &budget.max_step), ("most in an hour", &budget.travel_per_hour)] {
+        for (id, length) in per_axis {
+            let unit = rig.axis(id).map_or(Unit::Mm, |a| a.unit);
+            row(&format!("{id}: {what}"), &format!("{} {unit}", plain(length.to(unit))), Proof::NotExercised);
+        }
+    }
+    if let Some(moves) = budget.moves_per_minute {
+        row("moves a minute", &moves.to_string(), Proof::NotExercised);
+    }
+    for (light, dose) in &budget.light_dose {
+        row(&format!("{light}: light dose in an hour"), &format!("{} %·s", plain(*dose)), Proof::NotExercised);
+    }
+    if let Some(bytes) = budget.min_free {
+        row("free space that pictures leave", &format!("{} MB", bytes / 1_000_000), Proof::NotExercised);
+    }
+}
+
 fn axis_rows(
     stage: &Stage,
     axis: &Axis,
@@ -157,6 +180,9 @@ fn axis_rows(
     let within = reach(axis, &told).is_some_and(|r| r.contains(axis.travel.low) && r.contains(axis.travel.high));
     let travel = format!("{} to {} {unit}", plain(axis.travel.low.to(unit)), plain(axis.travel.high.to(unit)));
     row(&format!("{}: travel", axis.id), &travel, Proof::of(&stage.driver, within));
+    let (sign, origin) = (if axis.sign < 0.0 { "-" } else { "+" }, plain(axis.origin.to(unit)));
+    let frame = format!("rig = {sign} count + {origin} {unit}");
+    row(&format!("{}: direction and origin", axis.id), &frame, Proof::of(&stage.driver, false));
     let allowed = told.max_speed.is_some_and(|own| own >= axis.max_speed);
     let speed = format!("{} {unit}/s", plain(axis.max_speed.to(unit)));
     row(&format!("{}: speed", axis.id), &speed, Proof::of(&stage.driver, allowed));

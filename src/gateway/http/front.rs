@@ -220,8 +220,11 @@ fn serve(
     let _ = stream.set_nodelay(true);
     let stream = Arc::new(stream);
     let shared = stream.clone();
+    let unread = Arc::new(Unread::default());
+    let (noted, face) = (unread.clone(), desk.face.clone());
     let service = service_fn(move |request| {
         let desk = desk.clone();
+        noted.forget();
         watch.busy.fetch_add(1, Ordering::AcqRel);
         let under_way = UnderWay(watch.clone());
         async move {
@@ -233,7 +236,7 @@ fn serve(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
-        .serve_connection(TokioIo::new(Both(stream)), service);
+        .serve_connection(TokioIo::new(Both(stream, unread.clone())), service);
     let watched = graceful.watch(connection);
     async move {
         tokio::select! {
@@ -241,6 +244,10 @@ fn serve(
             ended = watched => {
                 if let Err(error) = ended {
                     tracing::debug!("a connection from {peer} ended: {error}");
+                    // No request for anybody who reads HTTP by the letter, and plain enough for a person.
+                    if error.is_parse() && unread.is_a_stop() {
+                        drop(StopUnless(Some(face)));
+                    }
                 }
             }
             // What it had asked for loses its caller with this.
@@ -249,8 +256,31 @@ fn serve(
     }
 }
 
+/// The beginning of what has come since the last request that could be read.
+#[derive(Default)]
+struct Unread(parking_lot::Mutex<Vec<u8>>);
+
+impl Unread {
+    const STOP: &'static [u8] = b"POST /stop";
+
+    fn note(&self, bytes: &[u8]) {
+        let mut head = self.0.lock();
+        // What is read behind a request may be its body: the line of the next one stands anywhere in it.
+        let room = STOP_BYTES.saturating_sub(head.len());
+        head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn forget(&self) {
+        self.0.lock().clear();
+    }
+
+    fn is_a_stop(&self) -> bool {
+        self.0.lock().windows(Unread::STOP.len()).any(|w| w == Unread::STOP)
+    }
+}
+
 /// A stream that can be looked at while somebody else reads and writes it.
-struct Both(Arc<TcpStream>);
+struct Both(Arc<TcpStream>, Arc<Unread>);
 
 impl AsyncRead for Both {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -258,6 +288,7 @@ impl AsyncRead for Both {
             ready!(self.0.poll_read_ready(cx))?;
             match self.0.try_read(buf.initialize_unfilled()) {
                 Ok(read) => {
+                    self.1.note(&buf.initialize_unfilled()[..read]);
                     buf.advance(read);
                     return Poll::Ready(Ok(()));
                 }
@@ -298,7 +329,12 @@ struct Desk {
 
 impl Desk {
     async fn answer(&self, peer: SocketAddr, has_mcp: bool, request: Request<Incoming>) -> Response<Body> {
-        if let Err((status, what)) = gate::judge(request.uri(), request.headers()) {
+        // A browser names a host and where a page is from, always. What names neither is a person's own tool, and old.
+        let headers = request.headers();
+        let bare = headers.get(header::HOST).is_none() && headers.get(header::ORIGIN).is_none();
+        let bare_stop =
+            bare && request.method() == Method::POST && request.uri().path().trim_end_matches('/') == "/stop";
+        if !bare_stop && let Err((status, what)) = gate::judge(request.uri(), request.headers()) {
             tracing::warn!(%peer, host = ?request.headers().get(header::HOST), "refused a request: {what}");
             return text(status, what);
         }
