@@ -105,6 +105,8 @@ pub(super) struct AxisPlan {
     pub(super) counts: Option<f64>,
     pub(super) unit: Unit,
     pub(super) sign: f64,
+    /// Somebody has seen which way it goes, or says so.
+    pub(super) tried: bool,
     pub(super) origin: f64,
     pub(super) travel: [f64; 2],
     pub(super) travel_from: &'static str,

@@ -282,6 +282,7 @@ fn one(
         )?,
     };
     // The other way round, what the file says of positions means something else.
+    let tried = flags.sign.is_some() || by_eye.is_some() || was_sign.is_some();
     let turned = was_sign.is_some_and(|was| was != seen);
     if turned && !person.is_there() && (flags.travel.is_none() || flags.origin.is_none()) {
         return Err(format!(
@@ -370,6 +371,7 @@ fn one(
         counts: axis.counts,
         unit,
         sign: seen,
+        tried,
         origin,
         travel,
         travel_from: from,

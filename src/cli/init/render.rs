@@ -108,8 +108,9 @@ fn axis_text(axis: &AxisPlan, never_homed: bool) -> String {
     }
     out += &format!("unit = \"{unit}\"\n");
     out += &format!(
-        "sign = {}  # rig position = sign × controller's counter + origin\norigin = {}\n",
+        "sign = {}  # {}rig position = sign × controller's counter + origin\norigin = {}\n",
         plain(axis.sign),
+        if axis.tried { "" } else { "NOT TRIED: nobody has seen which way it goes (steadyhand jog); " },
         fraction(axis.origin)
     );
     let [low, high] = axis.travel.map(fraction);
@@ -148,6 +149,7 @@ pub(super) mod tests {
             counts: None,
             unit,
             sign: -1.0,
+            tried: true,
             origin: 0.0,
             travel: [0.5, 75.0],
             travel_from: "from the controller's own limit",
