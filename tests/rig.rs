@@ -9,7 +9,7 @@ use steadyhand::actor::Ticket;
 use steadyhand::model::Report;
 use steadyhand::model::{Activity, Code, Moved, Trust};
 use support::scripted::Scripted;
-use support::{Lab, stage_only};
+use support::{Lab, answer_of, stage_only};
 
 /// Begins a move and waits until the carriage is really under way.
 fn moving(lab: &mut Lab, targets: &[(&str, f64)]) -> Ticket<Report> {
@@ -97,6 +97,31 @@ fn a_stop_reaches_the_wire_in_the_pass_in_which_it_is_seen_and_standstill_is_pro
     assert_eq!(lab.scope().axis("x").unwrap().trust, Trust::Referenced);
     lab.move_to(&[("x", 50.0)]).unwrap();
     assert!((lab.truly("x") - 50.0).abs() < 0.02);
+}
+
+#[test]
+fn after_a_stop_one_report_of_rest_is_no_standstill() {
+    let mut lab = Lab::homed(1);
+    let mut ticket = moving(&mut lab, &[("x", 10.0), ("y", 30.0)]);
+    let asked = lab.now();
+    lab.stop();
+    lab.until("it is asked where it is", Duration::from_secs(1), |l| l.heard_at(asked, b'?').is_some());
+    // It says for once that it rests, as some do between the parts of a move. Its counters are 0 at the far ends.
+    let [x, y, z] = [("x", 75.0), ("y", 50.0), ("z", 4.0)].map(|(axis, end)| lab.truly(axis) - end);
+    lab.fault(Fault::Inject { bytes: format!("<Idle|MPos:{x:.3},{y:.3},{z:.3}|FS:0,0>\r\n").into_bytes() });
+    let mut moved_on = false;
+    let answer = loop {
+        if let Some(answer) = answer_of(&mut ticket) {
+            break answer;
+        }
+        moved_on |= lab.scope().activity == Activity::Stopping && lab.bench.speed_mm_per_s("scope", "x") != 0.0;
+        let until = lab.now() + Duration::from_millis(1);
+        lab.turn(until);
+    };
+    assert!(moved_on, "the report came before the carriage stood");
+    assert_eq!(answer.unwrap_err().code, Code::Stopped);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0, "it stands when that is said");
+    assert_eq!(lab.scope().activity, Activity::Idle);
 }
 
 #[test]

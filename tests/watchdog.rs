@@ -308,6 +308,11 @@ impl Rig {
         self.bench.with_bench(|b| b.carriage_mm(self.p.device, self.p.carriage))
     }
 
+    /// How often the watchdog's stops are in the log.
+    fn barks(&self) -> usize {
+        self.log.1.lock().iter().filter(|e| e.kind == "watchdog").count()
+    }
+
     /// Begins a long move, and waits until the carriage is under way.
     fn moving(&self) -> Ticket<steadyhand::model::Report> {
         let movement = Move { stage: Name::new(self.p.stage), aim: aim(&[(self.p.axis, self.p.target)]) };
@@ -349,12 +354,14 @@ fn a_rig_thread_that_hangs_in_a_driver_or_in_a_read_leaves_no_axis_moving() {
                 // For whoever wants the figure: --nocapture.
                 println!("{name}, {at:?}: stuck to stop bytes handed over: {:?}", sent - hung);
             }
+            // The bytes go out first: an axis that stops at once may stand before a word is said.
+            rig.until("it is told", 3, |r| r.stage().fault.is_some());
             let fault = rig.stage().fault.expect("a fault");
             assert_eq!(fault.code, Code::WatchdogStop, "{name}: {fault:?}");
             assert!(rig.stage().axes.iter().all(|a| a.trust == Trust::Unknown), "{name}");
+            rig.until("it is in the log", 3, |r| r.barks() > 0);
             std::thread::park_timeout(Duration::from_millis(400));
             assert_eq!(rig.at(), stood, "{name}: and it stays where it is");
-            assert!(rig.log.1.lock().iter().any(|e| e.kind == "watchdog"), "{name}: it is in the log");
 
             // It comes to itself: the motion has failed, and nothing moves until somebody has looked.
             rig.wedge.drive_in(Where::Nowhere);
@@ -385,9 +392,10 @@ fn a_stop_that_finds_the_buffer_full_is_loudly_not_sent() {
         let fault = rig.stage().fault.expect("a fault");
         assert_eq!(fault.code, Code::StopNotSent, "{name}: {fault:?}");
         assert!(fault.what.contains("STOP NOT SENT") && fault.what.contains("emergency stop"), "{name}: {fault:?}");
-        let log = rig.log.1.lock();
-        assert!(log.iter().any(|e| e.kind == "watchdog" && e.what.contains("STOP NOT SENT")), "{name}");
-        drop((log, ticket));
+        rig.until("it is in the log", 3, |r| {
+            r.log.1.lock().iter().any(|e| e.kind == "watchdog" && e.what.contains("STOP NOT SENT"))
+        });
+        drop(ticket);
         rig.end();
     });
 }
@@ -449,13 +457,14 @@ fn a_stop_asked_for_later_is_sent_too() {
         let name = rig.p.name;
         let ticket = rig.moving();
         rig.wedge.drive_in(Where::Decoder);
-        rig.until("the watchdog has seen to what moves", 3, |r| r.stage().fault.is_some());
-        std::thread::park_timeout(Duration::from_millis(300));
-        let lines = |r: &Rig| r.log.1.lock().iter().filter(|e| e.kind == "watchdog").count();
-        let before = lines(&rig);
+        // It sends what stops it three times, and then no more by itself.
+        rig.until("the watchdog has seen to what moves", 3, |r| r.barks() == 3);
+        std::thread::park_timeout(Duration::from_millis(100));
+        let before = rig.barks();
+        assert_eq!(before, 3, "{name}");
         rig.handle.stop(None, StopBy::Person);
-        rig.until("and once more for the person", 3, |r| lines(r) > before);
-        assert_eq!(rig.speed(), 0.0, "{name}");
+        rig.until("and once more for the person", 3, |r| r.barks() > before);
+        rig.until("the carriage stands", 3, |r| r.speed() == 0.0);
         drop(ticket);
         rig.end();
     });
