@@ -345,6 +345,19 @@ fn a_move_whose_end_nobody_saw_when_the_program_ended_is_not_said_to_have_moved_
 }
 
 #[test]
+fn the_end_of_the_program_stops_what_moves_by_itself() {
+    let mut lab = Lab::homed(1);
+    let ticket = moving(&mut lab, &[("x", 2.0)]);
+    let asked = lab.now();
+    let end = lab.handle.shutdown(&lab.caller).unwrap();
+    lab.run_ms(20);
+    assert!(lab.heard_at(asked, 0x85).is_some(), "a jog cancel, at once");
+    assert_eq!(lab.answer(ticket).unwrap_err().code, Code::ShuttingDown);
+    lab.answer(end).expect("it was seen to stand");
+    assert!(lab.bench.speed_mm_per_s("scope", "x") == 0.0 && lab.truly("x") > 50.0, "{}", lab.truly("x"));
+}
+
+#[test]
 fn a_refusal_in_the_middle_of_homing_is_none_and_homing_is_stopped() {
     let mut lab = Lab::homed(1);
     let home = steadyhand::model::Home { stage: steadyhand::model::Name::new("scope"), axes: vec![] };
