@@ -11,6 +11,9 @@ use steadyhand::model::{Activity, Code, Moved, Trust};
 use support::scripted::Scripted;
 use support::{Lab, answer_of, stage_only};
 
+/// Where a scripted controller stands, as it counts: 40, 25, 2 mm in the rig's coordinates.
+const HERE: [f64; 3] = [-35.0, -25.0, -2.0];
+
 /// Begins a move and waits until the carriage is really under way.
 fn moving(lab: &mut Lab, targets: &[(&str, f64)]) -> Ticket<Report> {
     let movement = lab.to(targets);
@@ -491,4 +494,31 @@ fn a_controllers_own_limits_are_published_with_the_stage() {
     assert_eq!((off.homes, off.axes[0].range), (Some(false), None), "without homing no count is a place");
     let silent = told("$13=0\r\nok\r\n");
     assert_eq!((silent.homes, silent.axes[0].travel), (None, None), "what it doesn't tell is not guessed");
+}
+
+#[test]
+fn a_counter_that_jumps_further_than_the_axis_can_have_moved_costs_the_trust_and_one_damaged_line_does_not() {
+    let mut s = Scripted::homed(&stage_only(), HERE);
+    let _ticket = s.moving(&[("x", 10.0)]);
+    s.stands("Jog", [-35.2, -25.0, -2.0]);
+    s.run_ms(100);
+    s.once_after("?", 0, "<Jog|MPos:-62.000,-25.000,-2.000|FS:0,0>\r\n");
+    s.run_ms(200);
+    assert_eq!(s.scope().axis("x").unwrap().trust, Trust::Referenced);
+    // On its way, but no axis of this stage gets there so soon.
+    s.stands("Jog", [-62.0, -25.0, -2.0]);
+    s.run_ms(200);
+    assert_eq!(s.scope().axis("x").unwrap().trust, Trust::Unknown);
+    assert!(s.log.events.lock().iter().any(|e| e.kind == "fault" && e.what.contains("jumped further")));
+}
+
+#[test]
+fn an_axis_that_stands_while_the_controller_says_it_moves_is_not_believed_any_more() {
+    let mut s = Scripted::homed(&stage_only(), HERE);
+    let ticket = s.moving(&[("x", 41.0)]);
+    s.stands("Jog", HERE);
+    s.run_ms(1500);
+    s.stands("Idle", HERE);
+    assert_eq!(s.answer(ticket).unwrap_err().code, Code::Stalled);
+    assert!(s.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
 }

@@ -47,7 +47,10 @@ pub(super) struct MotionWatch {
     began: Vec<Option<Position>>,
     sent: Time,
     accepted: Option<Time>,
+    /// It was under way, by what the controller says or by its positions.
     moved: bool,
+    /// Its positions have changed.
+    went: bool,
     /// Where it last made progress, and when.
     progress: (Time, Vec<Option<Position>>),
     expected: Duration,
@@ -73,6 +76,7 @@ impl MotionWatch {
             sent,
             accepted: None,
             moved: false,
+            went: false,
             expected,
             rest: None,
             read_at: sent,
@@ -85,9 +89,14 @@ impl MotionWatch {
         self.progress.0 = now;
     }
 
-    /// Whether it was seen to move.
+    /// Whether it was seen to be under way.
     pub(super) fn has_moved(&self) -> bool {
         self.moved
+    }
+
+    /// Whether its positions were seen to change.
+    pub(super) fn has_gone(&self) -> bool {
+        self.went
     }
 
     /// Where the stage's axes were when it began.
@@ -189,7 +198,7 @@ impl MotionWatch {
             matches!((new, old), (Some(a), Some(b)) if (a - b).abs() >= facts.resolution && a != b)
         });
         if further {
-            self.moved = true;
+            (self.moved, self.went) = (true, true);
             self.progress = (now, reading.positions.clone());
         }
     }
