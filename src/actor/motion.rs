@@ -369,7 +369,7 @@ mod tests {
             let mut w = sent(0.0, 10.0, 100);
             assert_eq!(w.read(&reading(90, motion, -3.0), at(120)), Seen::Going);
             assert!(!w.has_moved());
-            assert_eq!(w.read(&reading(130, MotionState::Idle, 10.0), at(135)), Seen::Going, "it has not started");
+            assert_eq!(w.read(&reading(130, MotionState::Idle, 0.0), at(135)), Seen::Going, "it has not started");
         }
         let mut w = sent(0.0, 10.0, 100);
         w.read(&reading(90, MotionState::Moving, 0.0), at(1300));
