@@ -494,6 +494,21 @@ fn g40_only_a_positive_acknowledgement_is_success() {
 }
 
 #[test]
+fn g40_a_homing_is_over_when_it_is_read_at_rest_and_not_when_the_controller_says_so() {
+    let mut s = Scripted::grbl(&stage_only(), HERE);
+    s.online();
+    let mut ticket = s.begin_home();
+    s.run_ms(1000);
+    s.on("?", "");
+    s.run_ms(1000);
+    assert!(answer_of(&mut ticket).is_none(), "it has said ok, and nobody has read where it is");
+    assert!(s.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
+    s.stands("Idle", HERE);
+    s.answer(ticket).expect("it rests");
+    assert!(s.scope().axes.iter().all(|a| a.trust == Trust::Referenced));
+}
+
+#[test]
 fn g40_an_ok_to_a_homing_that_did_not_take_place_is_no_success() {
     let settings = "$13=0\r\n$27=1.000\r\n$100=400.000\r\n$130=75.000\r\n$131=50.000\r\n$132=4.000\r\nok\r\n";
     let cases: [(&str, u64, &str); 4] = [

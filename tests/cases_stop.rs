@@ -407,6 +407,45 @@ fn q12_what_waited_when_a_stop_came_never_begins_however_soon_the_stop_is_releas
     assert!(stands(&lab) && lab.truly("x") > 65.0, "{}", lab.truly("x"));
 }
 
+/// Rests for a second, and then moves.
+struct Later(Vec<Step>);
+
+impl Plan for Later {
+    fn title(&self) -> String {
+        "later".into()
+    }
+
+    fn uses(&self) -> Vec<Name> {
+        vec![Name::new("scope")]
+    }
+
+    fn next(&mut self, _: &Rig, _: &Snapshot) -> Next {
+        self.0.pop().map_or(Next::Done, Next::Step)
+    }
+}
+
+/// What rests when the stop comes has nothing that the stop could end, and the stop is over when it goes on.
+#[test]
+fn q12_a_job_that_rests_when_a_stop_comes_never_goes_on_however_soon_the_stop_is_released() {
+    for stage in [None, Some(Name::new("scope"))] {
+        let mut lab = Lab::homed(1);
+        let from = lab.truly("x");
+        let then = Step::Move(lab.to(&[("x", 30.0)]));
+        let plan = Later(vec![then, Step::Settle(Duration::from_secs(1))]);
+        let mut job = lab.handle.run(&lab.caller, Box::new(plan)).unwrap();
+        lab.run_ms(300);
+        let asked = lab.now();
+        lab.handle.stop(stage.as_ref(), StopBy::Model);
+        lab.run_ms(100);
+        let e = answer_of(&mut job).expect("an answer at once").unwrap_err();
+        assert_eq!((e.code, e.moved), (Code::Stopped, Moved::No));
+        lab.recover("scope").unwrap();
+        lab.run_ms(5000);
+        assert!(!lab.lines_since(asked).iter().any(|l| moves(l)), "{:?}", lab.lines_since(asked));
+        assert_eq!(lab.truly("x"), from);
+    }
+}
+
 #[test]
 fn q22_a_cancel_is_not_held_up_by_a_full_queue() {
     let mut lab = Lab::homed(1);

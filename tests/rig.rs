@@ -9,7 +9,10 @@ use steadyhand::actor::Ticket;
 use steadyhand::model::Report;
 use steadyhand::model::{Activity, Code, Moved, Trust};
 use support::scripted::Scripted;
-use support::{Lab, stage_only};
+use support::{Lab, answer_of, stage_only};
+
+/// Where a scripted controller stands, as it counts: 40, 25, 2 mm in the rig's coordinates.
+const HERE: [f64; 3] = [-35.0, -25.0, -2.0];
 
 /// Begins a move and waits until the carriage is really under way.
 fn moving(lab: &mut Lab, targets: &[(&str, f64)]) -> Ticket<Report> {
@@ -97,6 +100,31 @@ fn a_stop_reaches_the_wire_in_the_pass_in_which_it_is_seen_and_standstill_is_pro
     assert_eq!(lab.scope().axis("x").unwrap().trust, Trust::Referenced);
     lab.move_to(&[("x", 50.0)]).unwrap();
     assert!((lab.truly("x") - 50.0).abs() < 0.02);
+}
+
+#[test]
+fn after_a_stop_one_report_of_rest_is_no_standstill() {
+    let mut lab = Lab::homed(1);
+    let mut ticket = moving(&mut lab, &[("x", 10.0), ("y", 30.0)]);
+    let asked = lab.now();
+    lab.stop();
+    lab.until("it is asked where it is", Duration::from_secs(1), |l| l.heard_at(asked, b'?').is_some());
+    // It says for once that it rests, as some do between the parts of a move. Its counters are 0 at the far ends.
+    let [x, y, z] = [("x", 75.0), ("y", 50.0), ("z", 4.0)].map(|(axis, end)| lab.truly(axis) - end);
+    lab.fault(Fault::Inject { bytes: format!("<Idle|MPos:{x:.3},{y:.3},{z:.3}|FS:0,0>\r\n").into_bytes() });
+    let mut moved_on = false;
+    let answer = loop {
+        if let Some(answer) = answer_of(&mut ticket) {
+            break answer;
+        }
+        moved_on |= lab.scope().activity == Activity::Stopping && lab.bench.speed_mm_per_s("scope", "x") != 0.0;
+        let until = lab.now() + Duration::from_millis(1);
+        lab.turn(until);
+    };
+    assert!(moved_on, "the report came before the carriage stood");
+    assert_eq!(answer.unwrap_err().code, Code::Stopped);
+    assert_eq!(lab.bench.speed_mm_per_s("scope", "x"), 0.0, "it stands when that is said");
+    assert_eq!(lab.scope().activity, Activity::Idle);
 }
 
 #[test]
@@ -320,6 +348,19 @@ fn a_move_whose_end_nobody_saw_when_the_program_ended_is_not_said_to_have_moved_
 }
 
 #[test]
+fn the_end_of_the_program_stops_what_moves_by_itself() {
+    let mut lab = Lab::homed(1);
+    let ticket = moving(&mut lab, &[("x", 2.0)]);
+    let asked = lab.now();
+    let end = lab.handle.shutdown(&lab.caller).unwrap();
+    lab.run_ms(20);
+    assert!(lab.heard_at(asked, 0x85).is_some(), "a jog cancel, at once");
+    assert_eq!(lab.answer(ticket).unwrap_err().code, Code::ShuttingDown);
+    lab.answer(end).expect("it was seen to stand");
+    assert!(lab.bench.speed_mm_per_s("scope", "x") == 0.0 && lab.truly("x") > 50.0, "{}", lab.truly("x"));
+}
+
+#[test]
 fn a_refusal_in_the_middle_of_homing_is_none_and_homing_is_stopped() {
     let mut lab = Lab::homed(1);
     let home = steadyhand::model::Home { stage: steadyhand::model::Name::new("scope"), axes: vec![] };
@@ -453,4 +494,31 @@ fn a_controllers_own_limits_are_published_with_the_stage() {
     assert_eq!((off.homes, off.axes[0].range), (Some(false), None), "without homing no count is a place");
     let silent = told("$13=0\r\nok\r\n");
     assert_eq!((silent.homes, silent.axes[0].travel), (None, None), "what it doesn't tell is not guessed");
+}
+
+#[test]
+fn a_counter_that_jumps_further_than_the_axis_can_have_moved_costs_the_trust_and_one_damaged_line_does_not() {
+    let mut s = Scripted::homed(&stage_only(), HERE);
+    let _ticket = s.moving(&[("x", 10.0)]);
+    s.stands("Jog", [-35.2, -25.0, -2.0]);
+    s.run_ms(100);
+    s.once_after("?", 0, "<Jog|MPos:-62.000,-25.000,-2.000|FS:0,0>\r\n");
+    s.run_ms(200);
+    assert_eq!(s.scope().axis("x").unwrap().trust, Trust::Referenced);
+    // On its way, but no axis of this stage gets there so soon.
+    s.stands("Jog", [-62.0, -25.0, -2.0]);
+    s.run_ms(200);
+    assert_eq!(s.scope().axis("x").unwrap().trust, Trust::Unknown);
+    assert!(s.log.events.lock().iter().any(|e| e.kind == "fault" && e.what.contains("jumped further")));
+}
+
+#[test]
+fn an_axis_that_stands_while_the_controller_says_it_moves_is_not_believed_any_more() {
+    let mut s = Scripted::homed(&stage_only(), HERE);
+    let ticket = s.moving(&[("x", 41.0)]);
+    s.stands("Jog", HERE);
+    s.run_ms(1500);
+    s.stands("Idle", HERE);
+    assert_eq!(s.answer(ticket).unwrap_err().code, Code::Stalled);
+    assert!(s.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
 }

@@ -164,6 +164,22 @@ fn a_watch_stops_what_moves_and_latches_with_its_name() {
 }
 
 #[test]
+fn a_watch_that_can_no_longer_be_judged_stops_what_moves() {
+    let mut lab = lab(&dark("watch", "stop"));
+    let away = lab.to(&[("x", 12.0)]);
+    let moving = lab.begin_move(away).unwrap();
+    lab.until("it moves", Duration::from_secs(3), |l| l.bench.speed_mm_per_s("scope", "x").abs() > 5.0);
+    assert!(events(&lab, "tripped").is_empty(), "the shutter is closed");
+    lab.bench.fault("io", Fault::Unplug).unwrap();
+    let e = lab.answer(moving).unwrap_err();
+    assert_eq!(e.code, Code::Stopped, "{e}");
+    assert!(e.what.contains("dark while slewing") && e.what.contains("can't be judged"), "{e}");
+    lab.run_ms(2000);
+    assert!(lab.truly("x") > 20.0 && lab.scope().activity == Activity::Idle, "{}", lab.truly("x"));
+    assert_eq!(lab.scope().stopped_by, Some(StopBy::Program));
+}
+
+#[test]
 fn nothing_is_exposed_while_a_stage_moves_and_nothing_moves_while_a_camera_exposes() {
     let rule = r#"
 [[rule]]

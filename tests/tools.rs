@@ -12,6 +12,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use rmcp::{RoleClient, ServiceExt};
 use serde_json::{Value, json};
 use steadyhand::access::Policy;
+use steadyhand::model::StopBy;
 use steadyhand::tools::{Face, Parts, RigPart};
 use support::Lab;
 use tokio_util::sync::CancellationToken;
@@ -188,7 +189,11 @@ async fn a_stop_with_wrong_arguments_stops_everything() {
     let (what, data) = desk.refused("stop", json!({ "stage": "everything", "now": true })).await;
     assert!(what.contains("EVERYTHING was stopped") && what.contains("Standstill is confirmed"), "{what}");
     assert_eq!(data["moved"], "yes");
-    assert!(!desk.handle.snapshot().stages[0].activity.is_motion());
+    let scope = desk.handle.snapshot().stages[0].clone();
+    assert!(!scope.activity.is_motion());
+    // It did not just come to the end of its way meanwhile.
+    assert_eq!(scope.stopped_by, Some(StopBy::Model));
+    assert!(desk.lab.lock().truly("x") > 20.0, "{}", desk.lab.lock().truly("x"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

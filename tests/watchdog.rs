@@ -6,6 +6,7 @@
 mod support;
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -117,7 +118,7 @@ impl Second for Wedged<Box<dyn Second>> {
 
 /// A panic without the words and the backtrace of one, which on a slow machine take longer than the watchdog's patience.
 fn on_purpose() -> ! {
-    std::panic::resume_unwind(Box::new("on purpose"))
+    resume_unwind(Box::new("on purpose"))
 }
 
 impl Stage for Wedged<Box<dyn Stage>> {
@@ -157,20 +158,24 @@ impl Stage for Wedged<Box<dyn Stage>> {
     }
 }
 
-/// A log that takes every line, and at one of them the rig thread dies.
+/// A log that takes every line, and at one of them the rig thread dies. The last field tells that the watchdog barked
+/// although nothing hung.
 #[derive(Clone, Default)]
-struct Deadly(Arc<AtomicBool>, Arc<Mutex<Vec<Event>>>, bool);
+struct Deadly(Arc<AtomicBool>, Arc<Mutex<Vec<Event>>>, bool, Wedge, Arc<AtomicBool>);
 
 impl Journal for Deadly {
     fn append(&mut self, event: Event) -> Option<Entry> {
         if !self.2 && self.0.load(Ordering::SeqCst) {
             on_purpose();
         }
+        if event.kind == "watchdog" && self.3.is(Where::Nowhere) && !self.0.load(Ordering::SeqCst) {
+            self.4.store(true, Ordering::SeqCst);
+        }
         self.1.lock().push(event);
         Some(Entry::Written)
     }
     fn second(&self) -> Option<Box<dyn Journal>> {
-        Some(Box::new(Deadly(self.0.clone(), self.1.clone(), true)))
+        Some(Box::new(Deadly(self.0.clone(), self.1.clone(), true, self.3.clone(), self.4.clone())))
     }
 }
 
@@ -238,13 +243,14 @@ fn caller(way: Way) -> Caller {
 }
 
 impl Rig {
-    /// The protocol's bench with a stage that knows where it is.
-    fn ready(p: &'static Protocol) -> Rig {
+    /// The protocol's bench with a stage that knows where it is; told if the watchdog barks for no reason.
+    fn ready(p: &'static Protocol, starved: &Arc<AtomicBool>) -> Rig {
         let bench = Running::start(Bench::from_toml(p.bench).expect("a bench"), Default::default()).expect("a bench");
         let path = bench.paths().into_iter().find(|(d, _)| d == p.device).expect("the device").1;
         let rig = config::parse(&(p.rig)(), Path::new("rig.toml"), &devices::known()).unwrap_or_else(|e| panic!("{e}"));
         let rig = Arc::new(rig);
-        let (wedge, log) = (Wedge::default(), Deadly::default());
+        let wedge = Wedge::default();
+        let log = Deadly(Arc::default(), Arc::default(), false, wedge.clone(), starved.clone());
         let mut devices = devices::make(&rig, &mut |link| {
             let mut link = link.clone();
             link.port = match path.strip_prefix("tcp://") {
@@ -308,6 +314,11 @@ impl Rig {
         self.bench.with_bench(|b| b.carriage_mm(self.p.device, self.p.carriage))
     }
 
+    /// How often the watchdog's stops are in the log.
+    fn barks(&self) -> usize {
+        self.log.1.lock().iter().filter(|e| e.kind == "watchdog").count()
+    }
+
     /// Begins a long move, and waits until the carriage is under way.
     fn moving(&self) -> Ticket<steadyhand::model::Report> {
         let movement = Move { stage: Name::new(self.p.stage), aim: aim(&[(self.p.axis, self.p.target)]) };
@@ -328,9 +339,21 @@ impl Rig {
     }
 }
 
+/// Over each protocol. A machine that is so busy that it gives the rig thread no turn for as long as the watchdog waits
+/// has its axes stopped, rightly; such a try says nothing. Three in a row are no accident.
 fn each(test: impl Fn(Rig)) {
     for p in &PROTOCOLS {
-        test(Rig::ready(p));
+        let mut left = 2;
+        let starved = Arc::new(AtomicBool::new(false));
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| test(Rig::ready(p, &starved)))) {
+            // Its bark is written down last of all.
+            std::thread::park_timeout(Duration::from_millis(100));
+            if left == 0 || !starved.swap(false, Ordering::SeqCst) {
+                resume_unwind(panic);
+            }
+            left -= 1;
+            eprintln!("{}: the machine gave the rig thread no turn; once more", p.name);
+        }
     }
 }
 
@@ -349,12 +372,14 @@ fn a_rig_thread_that_hangs_in_a_driver_or_in_a_read_leaves_no_axis_moving() {
                 // For whoever wants the figure: --nocapture.
                 println!("{name}, {at:?}: stuck to stop bytes handed over: {:?}", sent - hung);
             }
+            // The bytes go out first: an axis that stops at once may stand before a word is said.
+            rig.until("it is told", 3, |r| r.stage().fault.is_some());
             let fault = rig.stage().fault.expect("a fault");
             assert_eq!(fault.code, Code::WatchdogStop, "{name}: {fault:?}");
             assert!(rig.stage().axes.iter().all(|a| a.trust == Trust::Unknown), "{name}");
+            rig.until("it is in the log", 3, |r| r.barks() > 0);
             std::thread::park_timeout(Duration::from_millis(400));
             assert_eq!(rig.at(), stood, "{name}: and it stays where it is");
-            assert!(rig.log.1.lock().iter().any(|e| e.kind == "watchdog"), "{name}: it is in the log");
 
             // It comes to itself: the motion has failed, and nothing moves until somebody has looked.
             rig.wedge.drive_in(Where::Nowhere);
@@ -385,9 +410,10 @@ fn a_stop_that_finds_the_buffer_full_is_loudly_not_sent() {
         let fault = rig.stage().fault.expect("a fault");
         assert_eq!(fault.code, Code::StopNotSent, "{name}: {fault:?}");
         assert!(fault.what.contains("STOP NOT SENT") && fault.what.contains("emergency stop"), "{name}: {fault:?}");
-        let log = rig.log.1.lock();
-        assert!(log.iter().any(|e| e.kind == "watchdog" && e.what.contains("STOP NOT SENT")), "{name}");
-        drop((log, ticket));
+        rig.until("it is in the log", 3, |r| {
+            r.log.1.lock().iter().any(|e| e.kind == "watchdog" && e.what.contains("STOP NOT SENT"))
+        });
+        drop(ticket);
         rig.end();
     });
 }
@@ -449,13 +475,14 @@ fn a_stop_asked_for_later_is_sent_too() {
         let name = rig.p.name;
         let ticket = rig.moving();
         rig.wedge.drive_in(Where::Decoder);
-        rig.until("the watchdog has seen to what moves", 3, |r| r.stage().fault.is_some());
-        std::thread::park_timeout(Duration::from_millis(300));
-        let lines = |r: &Rig| r.log.1.lock().iter().filter(|e| e.kind == "watchdog").count();
-        let before = lines(&rig);
+        // It sends what stops it three times, and then no more by itself.
+        rig.until("the watchdog has seen to what moves", 3, |r| r.barks() == 3);
+        std::thread::park_timeout(Duration::from_millis(100));
+        let before = rig.barks();
+        assert_eq!(before, 3, "{name}");
         rig.handle.stop(None, StopBy::Person);
-        rig.until("and once more for the person", 3, |r| lines(r) > before);
-        assert_eq!(rig.speed(), 0.0, "{name}");
+        rig.until("and once more for the person", 3, |r| r.barks() > before);
+        rig.until("the carriage stands", 3, |r| r.speed() == 0.0);
         drop(ticket);
         rig.end();
     });

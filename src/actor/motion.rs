@@ -47,7 +47,10 @@ pub(super) struct MotionWatch {
     began: Vec<Option<Position>>,
     sent: Time,
     accepted: Option<Time>,
+    /// It was under way, by what the controller says or by its positions.
     moved: bool,
+    /// Its positions have changed.
+    went: bool,
     /// Where it last made progress, and when.
     progress: (Time, Vec<Option<Position>>),
     expected: Duration,
@@ -73,6 +76,7 @@ impl MotionWatch {
             sent,
             accepted: None,
             moved: false,
+            went: false,
             expected,
             rest: None,
             read_at: sent,
@@ -85,9 +89,14 @@ impl MotionWatch {
         self.progress.0 = now;
     }
 
-    /// Whether it was seen to move.
+    /// Whether it was seen to be under way.
     pub(super) fn has_moved(&self) -> bool {
         self.moved
+    }
+
+    /// Whether its positions were seen to change.
+    pub(super) fn has_gone(&self) -> bool {
+        self.went
     }
 
     /// Where the stage's axes were when it began.
@@ -189,7 +198,7 @@ impl MotionWatch {
             matches!((new, old), (Some(a), Some(b)) if (a - b).abs() >= facts.resolution && a != b)
         });
         if further {
-            self.moved = true;
+            (self.moved, self.went) = (true, true);
             self.progress = (now, reading.positions.clone());
         }
     }
@@ -306,6 +315,11 @@ mod tests {
     }
 
     fn watch(from: f64, to: f64) -> MotionWatch {
+        sent(from, to, 0)
+    }
+
+    /// Of a move that was sent then, and accepted ten milliseconds later.
+    fn sent(from: f64, to: f64, ms: u64) -> MotionWatch {
         let axis = DriveAxis { index: 0, from: mm(from), to: mm(to), speed: Speed::base(10.0).unwrap() };
         let drive = Drive { stage: Name::new("s"), axes: vec![axis], duration: Duration::from_secs(1) };
         let facts = AxisFacts {
@@ -314,8 +328,8 @@ mod tests {
             tolerance: Distance::base(0.01).unwrap(),
             resolution: Distance::base(0.001).unwrap(),
         };
-        let mut w = MotionWatch::new(drive, vec![facts], vec![Some(mm(from))], Duration::from_secs(1), at(0));
-        w.accept(at(10));
+        let mut w = MotionWatch::new(drive, vec![facts], vec![Some(mm(from))], Duration::from_secs(1), at(ms));
+        w.accept(at(ms + 10));
         w
     }
 
@@ -341,10 +355,25 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_was_asked_for_before_the_order_proves_nothing() {
+    fn a_reading_that_was_asked_for_before_it_was_accepted_proves_no_arrival() {
         let mut w = watch(0.0, 10.0);
         w.moved = true;
         assert_eq!(w.read(&reading(5, MotionState::Idle, 10.0), at(2000)), Seen::Going);
+    }
+
+    #[test]
+    fn a_reading_that_was_asked_for_before_the_order_says_nothing_about_it() {
+        // What another motion left behind neither shows this one under way nor fails it.
+        for motion in [MotionState::Moving, MotionState::Homing, MotionState::Locked, MotionState::Held("Hold".into())]
+        {
+            let mut w = sent(0.0, 10.0, 100);
+            assert_eq!(w.read(&reading(90, motion, -3.0), at(120)), Seen::Going);
+            assert!(!w.has_moved());
+            assert_eq!(w.read(&reading(130, MotionState::Idle, 0.0), at(135)), Seen::Going, "it has not started");
+        }
+        let mut w = sent(0.0, 10.0, 100);
+        w.read(&reading(90, MotionState::Moving, 0.0), at(1300));
+        assert!(matches!(w.tick(at(1301)), Seen::Failed(Code::NotResponding, _)), "and it is no sign of life");
     }
 
     #[test]

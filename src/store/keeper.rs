@@ -16,6 +16,8 @@ struct State<T> {
     /// How often `value` has changed, and which of these states is on the disk.
     version: u64,
     written: u64,
+    /// Which of them the disk was last asked to take.
+    tried: u64,
     failing: Option<String>,
     ended: bool,
 }
@@ -32,7 +34,7 @@ pub(super) struct Keeper<T>(Arc<Inner<T>>);
 
 impl<T: Clone + PartialEq + Send + 'static> Keeper<T> {
     fn new(value: T, kept: bool) -> Keeper<T> {
-        let state = State { value, version: 0, written: 0, failing: None, ended: false };
+        let state = State { value, version: 0, written: 0, tried: 0, failing: None, ended: false };
         Keeper(Arc::new(Inner { kept, state: Mutex::new(state), changed: Condvar::new() }))
     }
 
@@ -77,6 +79,15 @@ impl<T: Clone + PartialEq + Send + 'static> Keeper<T> {
         self.0.state.lock().failing.clone()
     }
 
+    /// Whether the value as it stands is on the disk, and why not; `None` while the disk has not answered.
+    pub(super) fn outcome(&self) -> Option<Result<(), String>> {
+        let state = self.0.state.lock();
+        if !self.0.kept || state.written == state.version {
+            return Some(Ok(()));
+        }
+        state.failing.clone().filter(|_| state.tried == state.version).map(Err)
+    }
+
     /// Waits until the value is on the disk, or for so long; `true` when it is.
     pub(super) fn flush(&self, at_most: Duration) -> bool {
         let mut state = self.0.state.lock();
@@ -107,7 +118,9 @@ impl<T: Clone> Inner<T> {
                 continue;
             }
             let (version, value) = (state.version, state.value.clone());
-            match MutexGuard::unlocked(&mut state, || write(&value)) {
+            let outcome = MutexGuard::unlocked(&mut state, || write(&value));
+            state.tried = version;
+            match outcome {
                 Ok(()) => {
                     (state.written, state.failing) = (version, None);
                     self.changed.notify_all();
@@ -124,5 +137,41 @@ impl<T: Clone> Inner<T> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::model::Code;
+
+    #[test]
+    fn nobody_is_told_how_it_went_before_the_disk_has_answered() {
+        let (answer, disk) = sync_channel(0);
+        let write = move |_: &i32| match disk.recv() {
+            Ok(false) => Err(RigError::new(Code::Internal, "The disk is full.")),
+            _ => Ok(()),
+        };
+        let kept = Keeper::start("test", 0, write).unwrap();
+        let answers = |well: bool| {
+            loop {
+                // Without anybody who writes just now nothing is answered.
+                let _ = answer.try_send(well);
+                match kept.outcome() {
+                    Some(outcome) if outcome.is_ok() == well => return outcome,
+                    _ => std::thread::park_timeout(Duration::from_millis(1)),
+                }
+            }
+        };
+        assert_eq!(kept.outcome(), Some(Ok(())), "nothing has changed");
+        kept.change(|value| *value = 1);
+        assert_eq!(kept.outcome(), None);
+        assert_eq!(answers(false), Err("The disk is full.".into()));
+        kept.change(|value| *value = 2);
+        assert_eq!(kept.outcome(), None, "what failed is what stood before");
+        assert_eq!(answers(true), Ok(()));
+        assert_eq!(Keeper::in_memory(0).outcome(), Some(Ok(())));
     }
 }

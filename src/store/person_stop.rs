@@ -110,6 +110,11 @@ impl PersonStop {
         self.0.failing()
     }
 
+    /// Whether what stands is on the disk, and why not; `None` while the disk has not answered. Doesn't wait.
+    pub fn outcome(&self) -> Option<Result<(), String>> {
+        self.0.outcome()
+    }
+
     /// Waits until what stands is on the disk, or for so long; `true` when it is. Not for the rig thread.
     pub fn flush(&self, at_most: Duration) -> bool {
         self.0.flush(at_most)
@@ -226,6 +231,7 @@ mod tests {
         let stop = PersonStop::open(&gone).unwrap();
         stop.keep(Some(&x()));
         assert!(!stop.flush(Duration::from_millis(300)));
+        assert!(stop.outcome().is_none_or(|o| o.is_err_and(|why| why.contains("gone"))), "{:?}", stop.outcome());
         assert!(stop.stops(&x()) && !stop.stops(&Name::new("y")));
         assert!(stop.words().unwrap().contains("would not outlive the program"), "{:?}", stop.words());
         std::fs::create_dir(&gone).unwrap();

@@ -1,7 +1,7 @@
 //! `stop`, which waits for nothing and needs nothing, and `clear_fault`, which releases it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -92,14 +92,37 @@ async fn report(live: &Live, before: Arc<Snapshot>, only: Option<&Name>) -> Outc
 pub(crate) async fn by_task(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
     let before = live.handle.snapshot();
     live.handle.stop(only, by);
-    on_record(report(live, before, only).await, live, by)
+    let given = Instant::now();
+    let outcome = report(live, before, only).await;
+    // Axes that stand anyway are seen to stand before the disk has answered.
+    let record = loop {
+        match record(live, by, given.elapsed()) {
+            Some(known) => break known,
+            None => tokio::time::sleep(LOOK).await,
+        }
+    };
+    on_record(outcome, record)
+}
+
+/// How long the answer to a person's stop waits for the disk to take its record.
+const RECORD: Duration = Duration::from_millis(500);
+
+/// Whether a stop that was given so long ago is on record as far as it needs to be, and why not; `None` while the disk
+/// has time to answer.
+fn record(live: &Live, by: StopBy, given: Duration) -> Option<Result<(), String>> {
+    if by != StopBy::Person {
+        return Some(Ok(()));
+    }
+    let late =
+        || (given >= RECORD).then(|| Err(format!("the disk has not taken it within {:.1} s", RECORD.as_secs_f64())));
+    live.handle.person_stop().outcome().or_else(late)
 }
 
 /// A person's stop that is not on record says so.
-fn on_record(outcome: Outcome, live: &Live, by: StopBy) -> Outcome {
-    match live.handle.person_stop().failing().filter(|_| by == StopBy::Person) {
-        None => outcome,
-        Some(why) => say_too(
+fn on_record(outcome: Outcome, record: Result<(), String>) -> Outcome {
+    match record {
+        Ok(()) => outcome,
+        Err(why) => say_too(
             outcome,
             &format!("This stop is NOT ON RECORD and would not outlive the program: {}", words::sentence(&why)),
         ),
@@ -128,21 +151,24 @@ fn say_too(outcome: Outcome, sentence: &str) -> Outcome {
 /// How long an answer waits to see lights and shutters safe; they are made safe after the axes' stop bytes.
 const DARK: Duration = Duration::from_millis(500);
 
-/// How often a thread that waits for the axes to stand looks.
+/// How often an answer that waits looks again.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The same without a runtime: it waits on the thread that calls.
 pub(crate) fn by_thread(live: &Live, only: Option<&Name>, by: StopBy) -> Outcome {
     let before = live.handle.snapshot();
     live.handle.stop(only, by);
-    let (since, begun) = (live.handle.now(), std::time::Instant::now());
+    let (since, begun) = (live.handle.now(), Instant::now());
     let rig = live.handle.rig();
     loop {
         let state = live.handle.snapshot();
         let dark = only.is_some() || lit(rig, &state).is_empty() || begun.elapsed() > DARK;
         let still = proofs(rig, &state, only, since).iter().all(|(_, _, p)| !p.may_change());
         if live.handle.stops_are_out() && still && dark || begun.elapsed() > STANDSTILL {
-            return on_record(told(rig, &before, &state, only, since), live, by);
+            let known = record(live, by, begun.elapsed());
+            if let Some(record) = known {
+                return on_record(told(rig, &before, &state, only, since), record);
+            }
         }
         std::thread::park_timeout(LOOK);
     }

@@ -16,6 +16,12 @@ impl World {
         (self.untouched_since, self.orphaned_since) = (None, None);
         let mut said = Vec::new();
         for _ in 0..5 {
+            // What a program that was killed had ordered may go on for minutes: nobody but a person ends that.
+            if !self.still() {
+                self.note("stop in calm");
+                self.lab().stop();
+                self.pass(2000);
+            }
             let caller = self.callers[0].clone();
             // What the controller does after a freeze or a kill can look like somebody's hand.
             let person = self.lab().person();

@@ -7,6 +7,7 @@ use super::super::motion::{Seen, StillWatch};
 use super::{Doing, Search, StageUnit, Stopping};
 use crate::devices::{MotionState, Reading, StageEvent, StageFacts, WAS_LOCKED};
 use crate::model::{Activity, Code, Moved, Remedy, Time, Trust};
+use crate::units::Position;
 
 /// How soon homing is refused that is refused: some controllers tell nothing while they home.
 const REFUSAL: Duration = Duration::from_millis(500);
@@ -327,7 +328,7 @@ impl StageUnit {
             Seen::Arrived => self.end(Ok(Moved::Yes)),
             Seen::Failed(code, what) => {
                 let moved = match &self.doing {
-                    Doing::Moving(w) if w.has_moved() => Moved::Yes,
+                    Doing::Moving(w) if w.has_gone() => Moved::Yes,
                     _ => Moved::Unknown,
                 };
                 self.note("fault", format!("[{code}] {what}"));
@@ -352,19 +353,29 @@ impl StageUnit {
         if self.status.fault.as_ref().is_some_and(|f| matches!(f.code, Code::StopNotSent | Code::StopNotConfirmed)) {
             self.status.fault = None;
         }
-        // Readings from before and after tell whether it moved at all.
-        let moved = stopping.began.map_or(Moved::Unknown, |began| {
-            let now = self.status.axes.iter().map(|a| a.position);
-            let known = began.iter().all(Option::is_some);
-            if began.iter().copied().ne(now) {
-                Moved::Yes
-            } else if known {
-                Moved::No
-            } else {
-                Moved::Unknown
-            }
-        });
+        let moved = match stopping.began {
+            Some(began) => self.moved_from(&began),
+            None => Moved::Unknown,
+        };
+        // A homing goes out and comes back: where it began, it may have been away.
+        let moved = if stopping.homing && moved == Moved::No { Moved::Unknown } else { moved };
         let result = stopping.cause.map(|e| Err(if e.moved == Moved::Unknown { e.moved(moved) } else { e }));
         self.finish(result);
+    }
+
+    /// Whether it stands elsewhere than it did, by what readings can show.
+    fn moved_from(&self, began: &[Option<Position>]) -> Moved {
+        let mut moved = Moved::No;
+        for (i, (axis, began)) in self.status.axes.iter().zip(began).enumerate() {
+            match (axis.position, began) {
+                // A declared position and its reading may differ in the last bits of a number.
+                (Some(now), Some(began)) if (now - *began).abs().in_base() * 2.0 > self.resolution(i).in_base() => {
+                    return Moved::Yes;
+                }
+                (Some(_), Some(_)) => {}
+                _ => moved = Moved::Unknown,
+            }
+        }
+        moved
     }
 }

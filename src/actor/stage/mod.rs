@@ -66,6 +66,8 @@ struct Stopping {
     cause: Option<RigError>,
     /// Where the motion began; nothing when none was ordered.
     began: Option<Vec<Option<Position>>>,
+    /// That motion was a homing.
+    homing: bool,
     handed: bool,
     halted: bool,
     /// Since when an ordinary stop has had its chance.
@@ -404,11 +406,11 @@ impl StageUnit {
             Doing::Stopping(stopping) => stopping.unidentified,
             _ => self.status.activity == Activity::Connecting,
         };
-        let (cause, began) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Stopping(s) => (s.cause, s.began),
-            Doing::Moving(watch) => (cause, Some(watch.began().to_vec())),
-            Doing::Homing(search) => (cause, Some(search.began)),
-            Doing::Nothing => (None, None),
+        let (cause, began, homing) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Stopping(s) => (s.cause, s.began, s.homing),
+            Doing::Moving(watch) => (cause, Some(watch.began().to_vec()), false),
+            Doing::Homing(search) => (cause, Some(search.began), true),
+            Doing::Nothing => (None, None, false),
         };
         let watch = StillWatch::new(now);
         self.doing = Doing::Stopping(Stopping {
@@ -416,6 +418,7 @@ impl StageUnit {
             watch,
             cause,
             began,
+            homing,
             handed,
             halted: false,
             grace: now,
@@ -534,7 +537,7 @@ impl StageUnit {
     fn end_motion(&mut self, code: Code, what: &str) {
         match &self.doing {
             Doing::Moving(w) => {
-                let moved = if w.has_moved() { Moved::Yes } else { Moved::Unknown };
+                let moved = if w.has_gone() { Moved::Yes } else { Moved::Unknown };
                 self.end(Err(self.error(code, what, moved)));
             }
             Doing::Homing(_) => self.end(Err(self.error(code, what, Moved::Yes))),
