@@ -178,7 +178,8 @@ fn main() {
             call("clear_fault", json!({"device": "scope"})).await;
             let x = if (i / WAYS.len()).is_multiple_of(2) { 5.0 } else { 72.0 };
             let arguments = json!({"stage": "scope", "targets": {"x": x, "y": 30.0}, "unit": "mm", "wait_s": 0});
-            call("move_to", arguments.clone()).await;
+            let begun = call("move_to", arguments.clone()).await;
+            assert_ne!(begun.is_error, Some(true), "{begun:?}");
             tokio::time::sleep(Duration::from_millis(60)).await;
             // The queue fills behind the move.
             futures::future::join_all((0..40).map(|_| call("move_to", arguments.clone()))).await;

@@ -566,3 +566,23 @@ async fn a_good_rig_file_is_not_blamed_for_a_folder_that_cannot_be_written() {
         text(&refused)
     );
 }
+
+#[tokio::test]
+async fn an_assistant_can_be_asked_to_lead_a_person_to_a_new_stage() {
+    let desk = Desk::new(homed()).await;
+    let listed = desk.client.list_all_prompts().await.unwrap();
+    assert_eq!(listed.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["bring_up_new_stage"]);
+    let ask = |name: &str| desk.client.get_prompt(rmcp::model::GetPromptRequestParams::new(name));
+    let prompt = ask("bring_up_new_stage").await.unwrap();
+    let text = serde_json::to_value(&prompt.messages[0]).unwrap()["content"]["text"].as_str().unwrap().to_owned();
+    // Each command that it names is one that there is.
+    let commands: std::collections::BTreeSet<&str> =
+        text.split("`steadyhand ").skip(1).filter_map(|rest| rest.split([' ', '`']).next()).collect();
+    assert!(commands.len() >= 5, "{commands:?}");
+    for command in commands {
+        let help =
+            std::process::Command::new(env!("CARGO_BIN_EXE_steadyhand")).args([command, "--help"]).output().unwrap();
+        assert!(help.status.success(), "there is no {command}");
+    }
+    assert!(ask("no_such").await.unwrap_err().to_string().contains("prompts/list"));
+}

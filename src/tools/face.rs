@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptRequestParams, GetPromptResponse,
+    Implementation, ListPromptsResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
@@ -26,7 +27,7 @@ use super::record::Named;
 use super::registry::{self, Need, Spec};
 use super::seats::{Seated, Seats, Visit};
 use super::turns::Turn;
-use super::{elicit, stopping, words};
+use super::{elicit, prompts, stopping, words};
 use crate::access::{self, Policy, Visitor};
 use crate::config;
 use crate::model::{Caller, Code, Moved, RigError, Way};
@@ -303,7 +304,8 @@ fn stamp(meta: &mut Option<rmcp::model::MetaObject>) {
 
 impl ServerHandler for Face {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_prompts().build();
         ServerConfig::new(capabilities).with_server_info(Face::me()).with_instructions(INSTRUCTIONS)
     }
 
@@ -322,6 +324,37 @@ impl ServerHandler for Face {
             stamp(&mut result.meta);
         }
         Ok(result)
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        if request.and_then(|r| r.cursor).is_some_and(|c| !c.is_empty()) {
+            return Err(ErrorData::invalid_params("unknown cursor: the list of prompts has one page", None));
+        }
+        let mut result = ListPromptsResult { prompts: prompts::all(), ..Default::default() };
+        if modern(&cx) {
+            result = result.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
+            stamp(&mut result.meta);
+        }
+        Ok(result)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        cx: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let Some(mut prompt) = prompts::get(&request.name) else {
+            let what = format!("unknown prompt {:?}: see prompts/list for those there are", cut(&request.name));
+            return Err(ErrorData::invalid_params(what, None));
+        };
+        if modern(&cx) {
+            stamp(&mut prompt.meta);
+        }
+        Ok(prompt.into())
     }
 
     async fn call_tool(

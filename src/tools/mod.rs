@@ -36,6 +36,7 @@ mod outputs;
 mod picture;
 mod presence;
 mod progress;
+mod prompts;
 mod readiness;
 mod record;
 mod recovery;

@@ -126,6 +126,10 @@ def test_it_connects_lists_and_ends(bench, era):
             names = [t.name for t in tools]
             assert names[0] == "describe_rig" and {"move_to", "stop", "acquire_image"} <= set(names)
             assert (await call(client, "describe_rig"))["rig"] == "demo-microscope"
+            prompts = (await client.list_prompts()).prompts
+            assert [p.name for p in prompts] == ["bring_up_new_stage"]
+            prompt = await client.get_prompt("bring_up_new_stage")
+            assert "steadyhand flash" in prompt.messages[0].content.text
 
     run(session())
     end = time.monotonic() + 3
