@@ -226,6 +226,8 @@ def test_hole_15_an_absent_stage_at_start_leaves_the_camera_and_says_why(bench):
     devices = {d["device"]: d for d in client.call("diagnose")["devices"]}
     assert devices["scope"]["open"] is False
     bench.until(lambda: client.call("diagnose")["devices"][1]["open"], 5, "the camera is there")
+    # Each link opens on its own thread, so the camera may be there before the port was found missing.
+    bench.until(lambda: client.call("diagnose")["devices"][0]["last_error"], 5, "the port was tried")
     why = {d["device"]: d for d in client.call("diagnose")["devices"]}["scope"]
     assert "/dev/serial/by-id/usb-nothing" in why["last_error"] and "person" in why["to_do"]
     bench.until(lambda: "move_to" not in [t["name"] for t in client.tools()], 5, "the stage's tools leave the list")
