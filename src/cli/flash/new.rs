@@ -9,6 +9,7 @@ use clap::Args;
 use super::super::init::person::{Nobody, Person, Terminal, ask, positive, yes};
 use super::super::{fail, say};
 use super::told;
+use crate::devices::settings::{Keeping, Setting, Table};
 use crate::flash::profile::{ANY, Read, drivers, keeping, toml_text};
 use crate::units::plain;
 
@@ -120,6 +121,40 @@ const ZABER_SPEED: f64 = 1.6384;
 /// Its currents are in steps of 20 mA.
 const ZABER_CURRENT_A: f64 = 0.02;
 
+/// The highest speed, which has to fit what the controller can do: asked for again, or refused where a flag says it.
+fn top_speed(person: &mut dyn Person, args: &NewArgs, fits: &dyn Fn(f64) -> Result<(), String>) -> Result<f64, String> {
+    let question = "Highest speed, mm/s";
+    if args.speed.is_some() {
+        let speed = number(person, args.speed, question, None, "--speed")?;
+        return fits(speed).map(|()| speed).map_err(|why| format!("--speed: {why}"));
+    }
+    ask(person, question, None, "--speed", |text| {
+        let speed = positive(text)?;
+        fits(speed).map(|()| speed)
+    })
+}
+
+/// Whether a controller of that kind can hold these settings of one axis, and together: what a run would refuse is
+/// refused here.
+///
+/// # Errors
+/// What doesn't fit.
+fn possible(keeping: &Keeping, axis: &str, settings: &[(&str, f64)]) -> Result<(), String> {
+    let mut table = Vec::new();
+    for (setting, value) in settings {
+        let Some(name) = (keeping.name)(setting, Some(axis)) else { continue };
+        let Some(meaning) = (keeping.meaning)(&name) else { continue };
+        if let Some([low, high]) = meaning.range
+            && !(low <= *value && *value <= high)
+        {
+            return Err(format!("{} would be {} {}: it is {low} to {high}", meaning.what, plain(*value), meaning.unit));
+        }
+        table.push(Setting { name, value: plain(*value), meaning });
+    }
+    let table = Table::new(table)?;
+    (keeping.flaws)(&table).into_iter().next().map_or(Ok(()), |flaw| Err(flaw.what))
+}
+
 /// The profile. Pure but for the questions.
 fn text(args: &NewArgs, person: &mut dyn Person) -> Result<String, String> {
     let known = drivers();
@@ -132,7 +167,9 @@ fn text(args: &NewArgs, person: &mut dyn Person) -> Result<String, String> {
     };
     let name = words(person, &args.name, "What is the stage", "--name")?;
     let source = words(person, &args.source, "Where are its numbers from (a data sheet, a page)", "--source")?;
-    let speed = number(person, args.speed, "Highest speed, mm/s", None, "--speed")?;
+    let example = keeping(&driver).ok_or("the driver writes no settings")?;
+    let axis = if driver == "zaber" { "1" } else { "X" };
+    let fits = |settings: &[(&str, f64)]| possible(example, axis, settings);
     let mut notes = Vec::new();
     let mut settings = Vec::new();
     match driver.as_str() {
@@ -143,9 +180,13 @@ fn text(args: &NewArgs, person: &mut dyn Person) -> Result<String, String> {
             let lead =
                 number(person, args.lead, "Travel per revolution (lead; belt: pitch × teeth), mm", None, "--lead")?;
             let gear = number(person, args.gear, "Revolutions of the motor per one of the screw", Some("1"), "--gear")?;
+            let steps = rounded(full * micro * gear / lead);
+            fits(&[("steps_per_mm", steps)])?;
+            let rate = |speed: f64| rounded(speed * 60.0);
+            let speed =
+                top_speed(person, args, &|v| fits(&[("steps_per_mm", steps), ("max_rate_mm_per_min", rate(v))]))?;
             let acceleration = number(person, args.acceleration, "Acceleration, mm/s²", Some("50"), "--acceleration")?;
             let travel = number(person, args.travel, "Length of the travel, mm", None, "--travel")?;
-            let steps = rounded(full * micro * gear / lead);
             notes.push(format!(
                 "{} full steps × {} microsteps × {} ÷ {} mm = {} steps/mm: one step is {} µm.",
                 plain(full),
@@ -156,7 +197,7 @@ fn text(args: &NewArgs, person: &mut dyn Person) -> Result<String, String> {
                 plain(rounded(1000.0 / steps))
             ));
             settings.push(("steps_per_mm", steps));
-            settings.push(("max_rate_mm_per_min", rounded(speed * 60.0)));
+            settings.push(("max_rate_mm_per_min", rate(speed)));
             settings.push(("acceleration_mm_per_s2", rounded(acceleration)));
             settings.push(("max_travel_mm", rounded(travel)));
         }
@@ -170,24 +211,27 @@ fn text(args: &NewArgs, person: &mut dyn Person) -> Result<String, String> {
             )?;
             let travel = number(person, args.travel, "Length of the travel, mm", None, "--travel")?;
             let per_mm = 1000.0 / um;
+            let units = |speed: f64| whole(speed * per_mm * ZABER_SPEED);
+            let speed = top_speed(person, args, &|v| fits(&[("maxspeed", units(v))]))?;
             notes.push(format!(
                 "A microstep is {} µm: {} microsteps/mm (counts_per_unit of the rig file).",
                 plain(um),
                 plain(rounded(per_mm))
             ));
-            settings.push(("maxspeed", (speed * per_mm * ZABER_SPEED).floor()));
-            settings.push(("limit.max", (travel * per_mm).floor()));
+            settings.push(("maxspeed", units(speed)));
+            settings.push(("limit.max", whole(travel * per_mm)));
             if let Some(acceleration) = args.acceleration {
-                let units = (acceleration * per_mm * ZABER_SPEED / 10_000.0).floor();
+                let units = whole(acceleration * per_mm * ZABER_SPEED / 10_000.0);
                 settings.push(("motion.accelonly", units));
                 settings.push(("motion.decelonly", units));
             }
             if let Some(rated) = args.rated_current {
-                settings.push(("driver.current.run", (rated / ZABER_CURRENT_A).floor()));
+                settings.push(("driver.current.run", whole(rated / ZABER_CURRENT_A)));
             }
         }
-        _ => settings.push(("S", speed)),
+        _ => settings.push(("S", top_speed(person, args, &|v| fits(&[("S", v)]))?)),
     }
+    fits(&settings)?;
     let holds = match args.holds_unpowered {
         Some(holds) => holds,
         None => yes(person, "Does it stay where it is without power (horizontal, a worm, a brake)", false)?,
@@ -206,9 +250,8 @@ fn text(args: &NewArgs, person: &mut dyn Person) -> Result<String, String> {
         text += &format!("rated_current_a = {}\n", plain(rated));
     }
     text += "\n[axis.any.settings]\n";
-    let example = keeping(&driver).ok_or("the driver writes no settings")?;
     for (setting, value) in settings {
-        let full = (example.name)(setting, Some(if driver == "zaber" { "1" } else { "X" }));
+        let full = (example.name)(setting, Some(axis));
         let known = full.and_then(|full| (example.meaning)(&full));
         let what = known.map_or(String::new(), |m| {
             let what = m.what.split_once(": ").map_or(m.what.clone(), |(_, rest)| rest.to_owned());
@@ -225,6 +268,11 @@ fn text(args: &NewArgs, person: &mut dyn Person) -> Result<String, String> {
 /// With three decimals, as controllers tell numbers.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+/// Whole units that are not more than that, where binary fractions may have lost the last bit (0.58 / 0.02 is 29).
+fn whole(value: f64) -> f64 {
+    (value + 1e-6).floor()
 }
 
 #[cfg(test)]
@@ -251,7 +299,7 @@ mod tests {
     fn steps_follow_from_motor_drive_screw_and_gear() {
         // 200 × 16 × 1 / 8 mm = 400; 10 mm/s are 600 mm/min.
         let text =
-            made("f.toml", &["", "a stage", "its page", "10", "", "", "8", "", "", "75", "yes"]).expect("a profile");
+            made("f.toml", &["", "a stage", "its page", "", "", "8", "", "10", "", "75", "yes"]).expect("a profile");
         for line in
             ["steps_per_mm = 400", "max_rate_mm_per_min = 600", "acceleration_mm_per_s2 = 50", "max_travel_mm = 75"]
         {
@@ -274,6 +322,38 @@ mod tests {
         for line in ["maxspeed = 86005", "limit.max = 133333", "driver.current.run = 60", "rated_current_a = 1.2"] {
             assert!(text.contains(line), "{line}: {text}");
         }
+    }
+
+    #[test]
+    fn currents_are_not_a_step_less_than_what_is_said() {
+        // 0.58 A are 29 steps of 20 mA, and 0.59 A are no more.
+        for (rated, steps) in [("0.58", 29), ("0.59", 29), ("0.60", 30), ("1.2", 60)] {
+            let flags = format!(
+                "f.toml --driver zaber --name z --source s --speed 10 --microstep-um 0.5 --travel 20 \
+                 --rated-current {rated} --holds-unpowered true"
+            );
+            let text = made(&flags, &[]).expect("a profile").replace('"', "");
+            assert!(text.contains(&format!("driver.current.run = {steps} ")), "{rated}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_speed_that_the_controller_has_no_steps_for_is_asked_again_and_a_screw_that_can_not_be_is_refused() {
+        // 200 × 16 / 8 mm = 400 steps/mm; 30,000 steps a second are 75 mm/s.
+        let flags = "f.toml --driver grbl --name z --source s --full-steps 200 --microsteps 16 --lead 8 --gear 1 \
+                     --acceleration 20 --travel 30 --holds-unpowered true";
+        let text = made(flags, &["76", "75"]).expect("a profile");
+        assert!(text.contains("\"max_rate_mm_per_min\" = 4500 "), "{text}");
+        let refused = made(&format!("{flags} --speed 76"), &[]).expect_err("too fast");
+        assert!(refused.contains("--speed") && refused.contains("at most 4500 mm/min"), "{refused}");
+        // Its steps would be 0, which the firmware takes with `ok` and divides by.
+        let refused = made(&flags.replace("--lead 8", "--lead 100000000"), &[]).expect_err("no steps");
+        assert!(refused.contains("steps per millimetre") && refused.contains("0.001 to"), "{refused}");
+        // What a Zaber device can't count in whole units, and a speed that no ASI stage has.
+        let refused =
+            made("f.toml --driver zaber --name z --source s --microstep-um 1000000 --travel 5 --speed 0.1", &[]);
+        assert!(refused.expect_err("less than a unit").contains("speed of moves would be 0"));
+        assert!(made("f.toml --driver asi --name z --source s --speed 2000", &[]).is_err());
     }
 
     #[test]
