@@ -367,6 +367,29 @@ fn a_yes_that_cannot_be_put_on_record_moves_nothing() {
     lab.answer(ticket).unwrap();
 }
 
+#[test]
+fn a_yes_moves_nothing_before_its_line_is_written() {
+    for written in [Some(true), Some(false), None] {
+        let mut lab = online(&asking());
+        let began = lab.truly("z");
+        let mut ticket = begin_home(&mut lab);
+        let id = waiting(&mut lab).id.clone();
+        *lab.log.slow.lock() = Some("approval_granted");
+        approve(&mut lab, &id).unwrap();
+        lab.run_ms(1500);
+        assert!(answer_of(&mut ticket).is_none() && still(&lab), "its line waits for the disk");
+        if let Some(written) = written {
+            lab.log.waiting.lock().last().unwrap().set(written);
+        }
+        let answer = lab.answer(ticket);
+        match written {
+            Some(true) => assert_eq!(answer.unwrap().moved, Moved::Yes),
+            _ => assert_eq!(answer.unwrap_err().code, Code::StorageFailed),
+        }
+        assert_eq!(lab.truly("z") != began, written == Some(true));
+    }
+}
+
 // ---- what is allowed beforehand -------------------------------------------------------------------------------
 
 #[test]

@@ -8,8 +8,6 @@
 mod after;
 #[path = "faults/cell.rs"]
 mod cell;
-#[path = "faults/driver.rs"]
-mod driver;
 #[path = "faults/page.rs"]
 mod page;
 #[path = "faults/rig.rs"]

@@ -3,13 +3,18 @@
 mod support;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hw_sim::{ASI_TOML, Bench, Fault, ZABER_TOML};
+use parking_lot::Mutex;
+use steadyhand::devices::StageEvent;
 use steadyhand::model::{Activity, Code, Home, Moved, Name, StageStatus, StopBy, Trust};
 use steadyhand::plans::Sequence;
-use steadyhand::store::Kept;
-use support::{DEMO, Lab};
+use steadyhand::store::{Kept, PersonStop};
+use support::hooked::Hooked;
+use support::{DEMO, Lab, answer_of};
 
 const ASI: &str = include_str!("../rigs/asi-xy.toml");
 const CHAIN: &str = include_str!("../rigs/zaber-chain.toml");
@@ -353,4 +358,30 @@ fn neither_a_move_nor_a_stop_nor_a_reconnection_is_taken_for_a_hand() {
     lab.online();
     lab.run_ms(3000);
     assert_eq!(lab.scope().fault, None);
+}
+
+#[test]
+fn a_homing_is_over_when_it_stands_and_not_when_its_driver_says_so() {
+    let said = Arc::new(AtomicBool::new(false));
+    let mut lab = Lab::around(DEMO, Bench::microscope(3), PersonStop::in_memory(), |stage| {
+        let said = said.clone();
+        let hook = move |out: &mut Vec<_>| {
+            if said.swap(false, Ordering::Relaxed) {
+                out.push(StageEvent::Homed);
+            }
+        };
+        Box::new(Hooked(stage, Arc::new(Mutex::new(hook))))
+    });
+    lab.online();
+    let home = Home { stage: Name::new("scope"), axes: vec![] };
+    let mut ticket = lab.start(Sequence::home("home scope".into(), home)).expect("an order");
+    let moving = |lab: &Lab| ["x", "y", "z"].iter().any(|a| lab.bench.speed_mm_per_s("scope", a) != 0.0);
+    lab.until("it moves", Duration::from_secs(5), |lab| moving(lab));
+    said.store(true, Ordering::Relaxed);
+    lab.run_ms(100);
+    assert!(!said.load(Ordering::Relaxed) && moving(&lab), "it was said while it moved");
+    assert!(answer_of(&mut ticket).is_none(), "and it is not over");
+    assert!(lab.scope().axes.iter().all(|a| a.trust == Trust::Unknown));
+    lab.answer(ticket).expect("it is homed in the end");
+    assert!(!moving(&lab) && lab.scope().axes.iter().all(|a| a.trust == Trust::Referenced));
 }

@@ -140,11 +140,14 @@ pub enum Written {
 pub struct Receipt(Arc<AtomicU8>);
 
 impl Receipt {
-    fn new() -> Receipt {
+    /// Of an event that waits.
+    #[expect(clippy::new_without_default, reason = "each is of one event")]
+    pub fn new() -> Receipt {
         Receipt(Arc::new(AtomicU8::new(0)))
     }
 
-    fn set(&self, written: bool) {
+    /// Tells what became of it, to whoever has a copy.
+    pub fn set(&self, written: bool) {
         self.0.store(if written { 1 } else { 2 }, Ordering::Release);
     }
 

@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hw_sim::Bench;
+use parking_lot::Mutex;
 use steadyhand::actor::Ticket;
 use steadyhand::model::{Activity, CameraChange, Code, Home, Moved, Name, Report, RigError, Shot, Trust};
 use steadyhand::plans::Sequence;
 use steadyhand::store::{Kept, PersonStop};
 
-use crate::driver::Fragile;
 use crate::rig;
 use crate::rows::{Row, Truth};
+use crate::support::hooked::Hooked;
 use crate::support::peers::Peer;
 use crate::support::{Lab, answer_of};
 
@@ -98,7 +99,11 @@ pub struct Outcome {
 
 pub fn program(rig: &str, bench: Bench, kept: impl Into<Kept>) -> (Lab, Arc<AtomicBool>) {
     let fragile = Arc::new(AtomicBool::new(false));
-    let mut lab = Lab::around(rig, bench, kept, |stage| Box::new(Fragile(stage, fragile.clone())));
+    let mut lab = Lab::around(rig, bench, kept, |stage| {
+        let fragile = fragile.clone();
+        let hook = move |_: &mut Vec<_>| assert!(!fragile.swap(false, Ordering::Relaxed), "on purpose");
+        Box::new(Hooked(stage, Arc::new(Mutex::new(hook))))
+    });
     lab.grain = Duration::from_micros(500);
     lab.pass();
     (lab, fragile)

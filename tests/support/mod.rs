@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod chain;
+pub mod hooked;
 pub mod peers;
 pub mod random;
 pub mod scripted;
@@ -24,7 +25,7 @@ use steadyhand::model::{
     StopBy, Time, Way,
 };
 use steadyhand::plans::Sequence;
-use steadyhand::store::{Kept, PersonStop};
+use steadyhand::store::{Kept, PersonStop, Receipt};
 use steadyhand::units::{Distance, Position, Unit};
 
 /// The demonstration's rig file.
@@ -40,11 +41,14 @@ pub fn rig(text: &str) -> Arc<Rig> {
     }
 }
 
-/// An audit log in memory; it can be made to fail.
+/// An audit log in memory; it can be made to fail, or to leave the lines of one kind waiting.
 #[derive(Clone, Default)]
 pub struct Log {
     pub events: Arc<Mutex<Vec<Event>>>,
     pub broken: Arc<std::sync::atomic::AtomicBool>,
+    /// Lines of this kind wait for the disk; their receipts are kept.
+    pub slow: Arc<Mutex<Option<&'static str>>>,
+    pub waiting: Arc<Mutex<Vec<Receipt>>>,
 }
 
 impl Journal for Log {
@@ -52,8 +56,14 @@ impl Journal for Log {
         if self.broken.load(Ordering::Relaxed) {
             return None;
         }
+        let waits = *self.slow.lock() == Some(event.kind);
         self.events.lock().push(event);
-        Some(Entry::Written)
+        if !waits {
+            return Some(Entry::Written);
+        }
+        let receipt = Receipt::new();
+        self.waiting.lock().push(receipt.clone());
+        Some(Entry::Pending(receipt))
     }
 }
 

@@ -1,19 +1,22 @@
-//! A driver that panics on demand.
+//! A driver with something before each of its ticks: a panic, an event that comes too soon.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use steadyhand::devices::link::StopScript;
 use steadyhand::devices::{Stage, StageEvent};
 use steadyhand::interlocks::{Cleared, Drive, HomeDrive};
 use steadyhand::model::{LinkStatus, RigError, Time};
 
-/// Around a stage's driver: its next tick panics once that is set.
-pub struct Fragile(pub Box<dyn Stage>, pub Arc<AtomicBool>);
+/// What is done before a tick; what it pushes comes before the driver's own events.
+pub type Hook = Arc<Mutex<dyn FnMut(&mut Vec<StageEvent>) + Send>>;
 
-impl Stage for Fragile {
+/// Around a stage's driver.
+pub struct Hooked(pub Box<dyn Stage>, pub Hook);
+
+impl Stage for Hooked {
     fn tick(&mut self, now: Time, out: &mut Vec<StageEvent>) -> Time {
-        assert!(!self.1.swap(false, Ordering::Relaxed), "on purpose");
+        (*self.1.lock())(out);
         self.0.tick(now, out)
     }
     fn poll(&mut self, now: Time) {
