@@ -4,8 +4,10 @@
 //!
 //! `cargo bench --bench round_trip [-- [--program PATH] [--peer COMMAND|URL] [--tool NAME] [--args JSON]]`: another
 //! build of the program in place of the one that was built with the benchmark, and another server, which is asked after
-//! ours over pipes (a command) or over HTTP (a URL), so that two are compared in one run through one client. First comes what the
-//! client and the pipes take by themselves: a server that does nothing and answers at once.
+//! ours over pipes (a command) or over HTTP (a URL), so that two are compared in one run through one client. First comes
+//! what the client and the pipes take by themselves: a server that does nothing and answers at once. Where that is much
+//! more than 20 us, the machine takes that long to wake another core: the same on one core (`taskset -c 1 …`) leaves it
+//! out, for both sides.
 #![allow(clippy::print_stdout)]
 
 use std::io::Write;

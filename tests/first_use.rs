@@ -310,6 +310,32 @@ fn init_changes_what_is_new_and_keeps_the_rest_with_a_copy() {
 }
 
 #[test]
+fn a_name_that_another_rig_file_has_is_not_given_again() {
+    let desk = Desk::new();
+    let init = |more: &[&str]| {
+        let known = ["init", "--port", &desk.port, "--yes", "--axis", "x,speed=5,tolerance=0.05,holds-unpowered=true"];
+        desk.run(&[known.as_slice(), more].concat())
+    };
+    let named = |file: &str| {
+        let text = fs::read_to_string(desk.folder().join(file)).expect("written");
+        text.lines().find(|l| l.starts_with("name = ")).expect("a name").to_owned()
+    };
+    assert!(init(&[]).status.success());
+    assert!(named("rig.toml").starts_with("name = \"bench\""), "{}", named("rig.toml"));
+    let mut client = Client::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &["serve"]));
+    assert!(client.call("whoami", json!({}))["isError"] != true);
+    client.end();
+
+    let refused = init(&["--rig", "second.toml", "--name", "bench"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("rig.toml") && told.contains("with --name"), "{told}");
+    assert!(!desk.folder().join("second.toml").exists());
+    assert!(init(&["--rig", "second.toml"]).status.success());
+    assert!(named("second.toml").starts_with("name = \"bench-2\""), "{}", named("second.toml"));
+    assert!(init(&["--rig", "rig.toml"]).status.success(), "it may keep its own");
+}
+
+#[test]
 fn doctor_says_what_is_wrong_with_a_port_and_ends_with_1() {
     let desk = Desk::new();
     desk.init(&[]);
@@ -488,13 +514,13 @@ fn a_person_teaches_the_ends_of_a_stage_that_has_no_switches() {
     let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
     terminal.until("The rig's name");
     terminal.type_until("taught\n", "Move them");
-    terminal.type_until("yes\n", "x at 0, to one end");
+    terminal.type_until("yes\n", "x at 0 mm, to one end");
     terminal.type_until("-20\n", "one step is at most 10");
-    terminal.type_until("-5\n", "x at -5, to one end");
+    terminal.type_until("-5\n", "x at -5 mm, to one end");
     terminal.type_until("\n", "to the other end");
-    terminal.type_until("step 4\n", "step 4:");
-    terminal.type_until("+\n", "x at -1, to the other end");
-    terminal.type_until("+\n", "x at 3, to the other end");
+    terminal.type_until("step 4\n", "step 4 mm:");
+    terminal.type_until("+\n", "x at -1 mm, to the other end");
+    terminal.type_until("+\n", "x at 3 mm, to the other end");
     for next in ["sample and optics", "In which order"] {
         terminal.type_until("\n", next);
     }

@@ -245,6 +245,52 @@ fn a_rig_that_is_another_one_is_not_taken_over() {
 }
 
 #[test]
+fn a_rig_file_that_was_changed_takes_effect_by_a_person_and_not_by_a_takeover() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bench = bench(folder.path());
+    let (mut owner, mut relay) = two(folder.path());
+    home(&mut relay);
+    let file = folder.path().join("rig.toml");
+    let text = fs::read_to_string(&file).expect("the rig file");
+    let wider = text.replacen("travel = [0.0, 75.0]", "travel = [0.0, 76.0]", 1);
+    assert_ne!(wider, text);
+    fs::write(&file, &wider).expect("written");
+    begin_move(&bench, &mut relay);
+    signal(Signal::KILL, &owner.child);
+    owner.child.wait().expect("dead");
+    until("the relay says why", || {
+        let answer = relay.call("get_state", json!({}));
+        let text = answer["content"][0]["text"].as_str().expect("text");
+        assert_eq!(answer["isError"], true, "{text}");
+        text.contains("rig.toml has been changed since that process read it") && text.contains("start the server again")
+    });
+    assert_stands(&bench);
+    let mut anew = serve(folder.path());
+    assert_eq!(facts(&anew.call("whoami", json!({})))["role"], "owner", "a person has started it");
+}
+
+#[test]
+fn a_copy_of_the_rig_file_does_not_get_a_device_on_the_network_that_the_other_has() {
+    let folder = tempfile::tempdir().expect("folder");
+    let _bench = bench(folder.path());
+    let copy = folder.path().join("copy.toml");
+    fs::copy(folder.path().join("rig.toml"), &copy).expect("a copy");
+    let mut first = serve(folder.path());
+    until("the camera is there", || first.call("acquire_image", json!({}))["isError"] != true);
+    let mut other = Server::start(
+        steadyhand(folder.path()).args(["--rig", "copy.toml", "--data-dir", "data-of-the-copy"]),
+        folder.path(),
+    );
+    let in_use = format!("is in use by process {}", first.child.id());
+    until("the copy says who has it", || other.call("diagnose", json!({})).to_string().matches(&in_use).count() >= 2);
+    let told = words(&shell(folder.path(), &["doctor", "--rig", "copy.toml"]));
+    assert!(told.contains("copy.toml") || told.contains(&in_use), "{told}");
+    assert_ne!(first.call("acquire_image", json!({}))["isError"], true, "it was not disturbed");
+    drop(first);
+    until("it is free", || other.call("acquire_image", json!({}))["isError"] != true);
+}
+
+#[test]
 fn an_owner_whose_client_has_gone_serves_on_while_a_relay_remains() {
     let folder = tempfile::tempdir().expect("folder");
     let bench = bench(folder.path());

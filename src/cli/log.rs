@@ -223,5 +223,5 @@ fn line(event: &LoggedEvent) -> String {
     let caller = event.caller.as_deref().map_or_else(String::new, |c| format!(" by {c}"));
     let (device, moved) = (part(event.device.as_deref()), event.facts.get("moved").and_then(Value::as_str));
     let moved = moved.map_or_else(String::new, |m| format!(" (moved: {m})"));
-    format!("{} {} {}{device}{caller}: {}{moved}", event.seq, event.t, event.kind, event.what)
+    format!("{} {} {}{device}{caller}: {}{moved}", event.seq, crate::store::local(&event.t), event.kind, event.what)
 }

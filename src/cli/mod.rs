@@ -1,5 +1,6 @@
 //! The command line: one file per command. This one parses and dispatches.
 
+mod alone;
 mod approve;
 mod call;
 mod check;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::logs::{self, Level};
-use super::serve::{Options, Running, prepare, runtime, signal};
+use super::serve::{Options, Running, file_hash, prepare, runtime, signal};
 use super::{colours, fail, say};
 use crate::actor::RigHandle;
 use crate::config;
@@ -144,7 +144,7 @@ impl Session<'_> {
         (over, next)
     }
 
-    /// Opens the rig, and goes on only when every device is what it was and nothing moves.
+    /// Opens the rig, and goes on only when its file and every device are what they were and nothing moves.
     async fn take_over(&self, ownership: Ownership) -> Result<Running, NotTaken> {
         let before = self.place.about_owner().unwrap_or_default();
         tracing::warn!("process {} no longer owns the rig; this one takes over", before.pid);
@@ -161,8 +161,8 @@ impl Session<'_> {
         // stop gets through from the first moment on.
         handle.stop(None, StopBy::Program);
         running.let_stops_in();
-        let trouble = settle(handle, &running, &before).await;
-        if let Err(trouble) = trouble {
+        let settled = settle(handle, &running, &before).await;
+        if let Err(trouble) = settled.and_then(|()| unchanged(self.path, &before)) {
             running.ending.begin("the rig is not taken over");
             running.still().await;
             running.close();
@@ -197,6 +197,23 @@ async fn took_over(handle: &RigHandle, running: &Running, before: &About) {
         Ok(mut ticket) => drop(ticket.wait().await),
         Err(error) => tracing::warn!("all stays stopped: {error}"),
     }
+}
+
+/// Whether the rig file is still what the last owner read. What a person has changed in it takes effect when a person
+/// starts the server again, and not because a process has died: until then all go by the limits that they were told.
+fn unchanged(file: &Path, before: &About) -> Result<(), NotTaken> {
+    let now = file_hash(file);
+    if before.file_sha256.is_none() || now == before.file_sha256 {
+        return Ok(());
+    }
+    let what = format!(
+        "The rig was not taken over from process {}, because {} has been changed since that process read it. Look at \
+         what it says now (steadyhand check --rig {}), and start the server again",
+        before.pid,
+        file.display(),
+        super::serve::shell_word(&file.display().to_string())
+    );
+    Err(NotTaken::ByItself(what))
 }
 
 /// Waits until each device has said what it is, or is known not to be there, and stands still.

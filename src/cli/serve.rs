@@ -260,8 +260,9 @@ impl Running {
             pid: std::process::id(),
             rig: rig.name.as_str().to_owned(),
             file: rig.file.as_deref().map(|f| std::path::absolute(f).unwrap_or_else(|_| f.to_owned())),
+            file_sha256: rig.file.as_deref().and_then(file_hash),
             version: env!("CARGO_PKG_VERSION").into(),
-            since: jiff::Timestamp::now().to_string(),
+            since: crate::store::stamp(std::time::Duration::ZERO),
             data_dir: data_dir.clone(),
             identities: BTreeMap::new(),
         };
@@ -428,7 +429,8 @@ pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     if let Some(notice) = notice {
         tracing::warn!("{notice}");
     }
-    let devices = devices::make(&rig, &mut |link| devices::link::connector_by_leave(link, super::flash::leave(link)))?;
+    let devices =
+        devices::make(&rig, &mut |link| devices::link::connector_by_leave(link, super::alone::leave(&rig, link)))?;
     // Nobody's clock goes back by as much as a stage's moves since the last start count.
     let epoch = Epoch(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0));
     let kept = Kept::open(store.data_dir())?;
@@ -440,14 +442,19 @@ pub(super) fn live(rig: Rig, store: Store) -> Result<Live, RigError> {
     Ok(Live { handle, store: Arc::new(store), events, saved: Arc::new(saved) })
 }
 
+/// What tells a rig file from what it was; `None` where it can't be read.
+pub(super) fn file_hash(file: &Path) -> Option<String> {
+    std::fs::read(file).ok().map(|bytes| store::sha256(&bytes))
+}
+
 /// The line with which a run of the program begins.
 fn started(rig: &Rig) -> Event {
     let mut facts: BTreeMap<&'static str, serde_json::Value> =
         [("version", env!("CARGO_PKG_VERSION").into()), ("pid", std::process::id().into())].into();
     if let Some(file) = &rig.file {
         facts.insert("rig_file", file.display().to_string().into());
-        if let Ok(bytes) = std::fs::read(file) {
-            facts.insert("rig_file_sha256", store::sha256(&bytes).into());
+        if let Some(hash) = file_hash(file) {
+            facts.insert("rig_file_sha256", hash.into());
         }
     }
     facts.insert("keep_outs", rig.keep_outs.iter().map(|k| k.name.as_str()).collect());

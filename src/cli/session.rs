@@ -91,7 +91,8 @@ impl Session {
     pub(super) fn look(rig: Rig, stopped: PersonStop) -> Result<Session, RigError> {
         let runtime = threads()?;
         let rig = Arc::new(rig);
-        let devices = devices::make(&rig, &mut |link| devices::link::connector(link))?;
+        let devices =
+            devices::make(&rig, &mut |link| devices::link::connector_by_leave(link, super::alone::leave(&rig, link)))?;
         let (handle, _thread) = actor::spawn(&rig, devices, Box::new(Closed), stopped, Epoch(0))
             .map_err(|e| RigError::new(Code::Internal, format!("The rig thread could not be started: {e}.")))?;
         Ok(Session { runtime, handle, events: None, caller: person(), _ownership: None })

@@ -11,8 +11,19 @@ use crate::model::{Code, RigError};
 /// The wall time `age` ago, RFC 3339 with milliseconds and the local offset.
 pub fn stamp(age: Duration) -> String {
     let now = jiff::Zoned::now();
-    let then = now.checked_sub(age).unwrap_or(now);
-    then.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
+    shown(&now.checked_sub(age).unwrap_or(now))
+}
+
+/// A time of the audit log, which is kept in UTC, as all other times are told: with the local offset.
+pub fn local(utc: &str) -> String {
+    match utc.parse::<jiff::Timestamp>() {
+        Ok(at) => shown(&at.to_zoned(jiff::tz::TimeZone::system())),
+        Err(_) => utc.to_owned(),
+    }
+}
+
+fn shown(at: &jiff::Zoned) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
 }
 
 /// What went wrong with a file, and what a person can do about it.
@@ -250,6 +261,15 @@ pub(super) mod tests {
         assert_eq!(without_verbatim(r"\\?\C:\Users\x"), Some(r"C:\Users\x"));
         assert_eq!(without_verbatim(r"\\?\UNC\server\share"), None);
         assert_eq!(without_verbatim("/home/x"), None);
+    }
+
+    #[test]
+    fn a_time_of_the_log_is_told_like_any_other() {
+        let utc = "2026-11-30T10:11:12.345Z";
+        let told = local(utc);
+        assert_eq!((told.len(), told.ends_with('Z')), (stamp(Duration::ZERO).len(), false), "{told}");
+        assert_eq!(told.parse::<jiff::Timestamp>().unwrap(), utc.parse().unwrap());
+        assert_eq!(local("once"), "once");
     }
 
     #[test]

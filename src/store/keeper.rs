@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::model::RigError;
 
-/// How often a file that can't be written is tried again.
+/// How often a file that can't be written is tried again, and one that must stay is looked for.
 const RETRY: Duration = Duration::from_secs(1);
 
 struct State<T> {
@@ -52,9 +52,23 @@ impl<T: Clone + PartialEq + Send + 'static> Keeper<T> {
         value: T,
         write: impl Fn(&T) -> Result<(), RigError> + Send + 'static,
     ) -> io::Result<Keeper<T>> {
+        Keeper::guarded(name, value, write, |_| None)
+    }
+
+    /// The same, and written again when `lost` says why it isn't on the disk any more. It is asked each second; of a
+    /// value that needs no such care it answers `None` without looking.
+    ///
+    /// # Errors
+    /// As [`Keeper::start`].
+    pub(super) fn guarded(
+        name: &str,
+        value: T,
+        write: impl Fn(&T) -> Result<(), RigError> + Send + 'static,
+        lost: impl Fn(&T) -> Option<String> + Send + 'static,
+    ) -> io::Result<Keeper<T>> {
         let keeper = Keeper::new(value, true);
         let inner = keeper.0.clone();
-        std::thread::Builder::new().name(name.into()).spawn(move || inner.run(write))?;
+        std::thread::Builder::new().name(name.into()).spawn(move || inner.run(write, lost))?;
         Ok(keeper)
     }
 
@@ -107,14 +121,21 @@ impl<T> Drop for Keeper<T> {
 }
 
 impl<T: Clone> Inner<T> {
-    fn run(&self, write: impl Fn(&T) -> Result<(), RigError>) {
+    fn run(&self, write: impl Fn(&T) -> Result<(), RigError>, lost: impl Fn(&T) -> Option<String>) {
         let mut state = self.state.lock();
         loop {
             if state.written == state.version {
                 if state.ended {
                     return;
                 }
-                self.changed.wait(&mut state);
+                self.changed.wait_for(&mut state, RETRY);
+                let (version, value) = (state.version, state.value.clone());
+                let gone = MutexGuard::unlocked(&mut state, || lost(&value));
+                // What has changed meanwhile is written anyway.
+                if let Some(why) = gone.filter(|_| state.written == version && state.version == version) {
+                    tracing::error!("{why}; it is written again");
+                    state.version += 1;
+                }
                 continue;
             }
             let (version, value) = (state.version, state.value.clone());

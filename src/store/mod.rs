@@ -35,7 +35,7 @@ pub use audit::{
     Break, EventFilter, EventLog, LoggedEvent, Newest, PastCommand, PastOutcome, Receipt, Verified, Written, events_in,
     harmless, sha256, verify,
 };
-pub use files::{replace, stamp};
+pub use files::{local, replace, stamp};
 pub use images::{Picture, StoredImage};
 pub use person_stop::PersonStop;
 pub use positions::{SavedAxis, SavedPosition, SavedPositions};
@@ -93,21 +93,25 @@ const OWNER: &str = "rig-file.txt";
 fn belongs(data: &Path, name: &str, file: &Path) -> Result<(), RigError> {
     let ours = files::canonical(file).unwrap_or_else(|_| file.to_path_buf());
     let mark = data.join(OWNER);
-    let said = std::fs::read_to_string(&mark).unwrap_or_default();
-    let theirs = Path::new(said.trim());
-    if theirs == ours {
-        return Ok(());
+    match owner(data) {
+        Some(theirs) if theirs == ours => Ok(()),
+        Some(theirs) if theirs.is_file() => {
+            let what = format!(
+                "{} belongs to another rig file of the name \"{name}\", {}. Give this rig another name in [rig], or \
+                 another folder with --data-dir: two rigs must not share a person's stop and an audit log.",
+                data.display(),
+                theirs.display()
+            );
+            Err(RigError::new(Code::StorageFailed, what))
+        }
+        _ => files::replace(&mark, format!("{}\n", ours.display()).as_bytes()),
     }
-    if !said.trim().is_empty() && theirs.is_file() {
-        let what = format!(
-            "{} belongs to another rig file of the name \"{name}\", {}. Give this rig another name in [rig], or another \
-             folder with --data-dir: two rigs must not share a person's stop and an audit log.",
-            data.display(),
-            theirs.display()
-        );
-        return Err(RigError::new(Code::StorageFailed, what));
-    }
-    files::replace(&mark, format!("{}\n", ours.display()).as_bytes())
+}
+
+/// The rig file that a data folder says it is of.
+fn owner(data: &Path) -> Option<PathBuf> {
+    let said = std::fs::read_to_string(data.join(OWNER)).ok()?;
+    Some(PathBuf::from(said.trim())).filter(|p| !p.as_os_str().is_empty())
 }
 
 impl Store {
@@ -157,6 +161,14 @@ impl Store {
             Some(dir) => Ok(dir.to_path_buf()),
             None => Ok(default_data()?.join(name)),
         }
+    }
+
+    /// The other rig file, still there, to which the platform's data folder of the rig `name` belongs: `file` can't have
+    /// that name. Nothing is made.
+    pub fn taken(name: &str, file: &Path) -> Option<PathBuf> {
+        let theirs = owner(&Store::place(name, None).ok()?)?;
+        let ours = files::canonical(file).or_else(|_| std::path::absolute(file)).ok()?;
+        (theirs != ours && theirs.is_file()).then_some(theirs)
     }
 
     /// The folder of everything but pictures, absolute.

@@ -31,7 +31,7 @@ impl Standing {
 }
 
 /// The record of a person's stop, `stopped.json` in the data folder. A thread of its own writes it, so that a stop
-/// waits for no disk.
+/// waits for no disk, and writes it again when somebody has removed or changed it: only a release ends a stop.
 ///
 /// A record that can't be read is taken for a stop of everything: nobody knows what it said.
 pub struct PersonStop(Keeper<Standing>);
@@ -44,7 +44,8 @@ impl PersonStop {
     pub fn open(data_dir: &Path) -> Result<PersonStop, RigError> {
         let path = data_dir.join("stopped.json");
         let standing = read(&path);
-        Keeper::start("person-stop", standing, move |s| write(&path, s))
+        let kept = path.clone();
+        Keeper::guarded("person-stop", standing, move |s| write(&path, s), move |s| lost(&kept, s))
             .map(PersonStop)
             .map_err(|e| RigError::new(Code::Internal, format!("The record of a person's stop gets no thread: {e}.")))
     }
@@ -148,24 +149,41 @@ fn write(path: &Path, standing: &Standing) -> Result<(), RigError> {
     files::replace(path, &text)
 }
 
+/// Why a stop that stands is not on record any more. What can't be read counts as a stop of everything.
+fn lost(path: &Path, standing: &Standing) -> Option<String> {
+    if standing.is_empty() {
+        return None;
+    }
+    match parse(path) {
+        Ok(found) if (found.all, &found.stages) == (standing.all, &standing.stages) => None,
+        Ok(_) => Some(format!("the record {} of a person's stop was removed or changed", path.display())),
+        Err(_) if standing.unreadable.is_some() => None,
+        Err(why) => Some(format!("the record {} of a person's stop was spoiled ({why})", path.display())),
+    }
+}
+
 fn read(path: &Path) -> Standing {
+    parse(path).unwrap_or_else(|why| unreadable(path, &why))
+}
+
+/// What the record says; nothing stands where there is none.
+fn parse(path: &Path) -> Result<Standing, String> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Standing::default(),
-        Err(e) => return unreadable(path, &e.to_string()),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Standing::default()),
+        Err(e) => return Err(e.to_string()),
     };
-    let bad = |why: &str| unreadable(path, why);
     match serde_json::from_slice::<File>(&bytes) {
-        Ok(file) if file.version != 1 => bad(&format!("version {} is not known", file.version)),
-        Ok(file) if file.stages.iter().any(|s| !Name::is_valid(s)) => bad("it names what can be no stage"),
-        Ok(file) if !file.everything && file.stages.is_empty() => bad("it names no stage"),
-        Ok(file) => Standing {
+        Ok(file) if file.version != 1 => Err(format!("version {} is not known", file.version)),
+        Ok(file) if file.stages.iter().any(|s| !Name::is_valid(s)) => Err("it names what can be no stage".into()),
+        Ok(file) if !file.everything && file.stages.is_empty() => Err("it names no stage".into()),
+        Ok(file) => Ok(Standing {
             all: file.everything,
             stages: file.stages.iter().map(|s| Name::new(s)).collect(),
             since: file.since,
             unreadable: None,
-        },
-        Err(e) => bad(&e.to_string()),
+        }),
+        Err(e) => Err(e.to_string()),
     }
 }
 
@@ -181,6 +199,8 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_secs(10);
+    /// Long enough for the record to be looked for again.
+    const RETRIED: Duration = Duration::from_millis(1300);
 
     fn x() -> Name {
         Name::new("x")
@@ -237,5 +257,33 @@ mod tests {
         std::fs::create_dir(&gone).unwrap();
         assert!(stop.flush(SOON), "it is tried again");
         assert!(stop.failing().is_none() && PersonStop::open(&gone).unwrap().stops(&x()));
+    }
+
+    #[test]
+    fn a_record_that_is_removed_or_changed_while_the_stop_stands_is_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stopped.json");
+        let stop = PersonStop::open(dir.path()).unwrap();
+        stop.keep(None);
+        assert!(stop.flush(SOON));
+        let whole = std::fs::read(&path).unwrap();
+        let until = |what: &str, holds: &dyn Fn() -> bool| {
+            let begun = std::time::Instant::now();
+            while !holds() {
+                assert!(begun.elapsed() < SOON, "{what}");
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        };
+        let as_before = || std::fs::read(&path).is_ok_and(|now| now == whole);
+        std::fs::remove_file(&path).unwrap();
+        until("a removed record", &as_before);
+        for other in ["", "{\"version\":1,\"everything\":false,\"stages\":[\"x\"],\"since\":null}"] {
+            std::fs::write(&path, other).unwrap();
+            until("a changed record", &as_before);
+        }
+        stop.release(None, &[]);
+        assert!(stop.flush(SOON));
+        std::thread::park_timeout(RETRIED);
+        assert!(!path.exists(), "a stop that was released stays so");
     }
 }

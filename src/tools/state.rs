@@ -397,7 +397,7 @@ fn last_failure(live: &Live, device: &str) -> Option<Failure> {
         "camera_failed" | "output_failed" => "look at its connection and its settings",
         _ => return None,
     };
-    Some(Failure { at: newest.t, what: newest.what, look })
+    Some(Failure { at: crate::store::local(&newest.t), what: newest.what, look })
 }
 
 fn device(
@@ -491,7 +491,10 @@ pub(crate) async fn list_events(call: Call) -> Outcome {
         device: call.args.text("device").map(str::to_owned),
     };
     let (offset, limit) = page(&call, 20);
-    let (events, total) = live.events.recent(&filter, offset, limit);
+    let (mut events, total) = live.events.recent(&filter, offset, limit);
+    for event in &mut events {
+        event.t = crate::store::local(&event.t);
+    }
     let rows: Vec<Value> = events.iter().map(|e| json!(e)).collect();
     let lines: Vec<String> = events
         .iter()

@@ -23,7 +23,7 @@ impl Made {
     /// Of that file, now.
     pub(super) fn now(file: &Path, text: &[u8]) -> Made {
         let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string();
-        let at = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M %Z").to_string();
+        let at = crate::store::stamp(std::time::Duration::ZERO);
         Made { at, file, hash: format!("{:08x}", crc32fast::hash(text)) }
     }
 }

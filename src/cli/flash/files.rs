@@ -181,7 +181,8 @@ pub(super) fn free_name(folder: &Path, driver: &str, place: &Place, ending: &str
         let plain = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
         plain.collect::<String>().trim_matches('-').to_owned()
     };
-    let stem = format!("{}-{driver}-{}-{}", slug(&now()), slug(&place.port), place.address);
+    let stem =
+        format!("{}-{driver}-{}-{}", slug(now().get(..19).unwrap_or_default()), slug(&place.port), place.address);
     let numbered = (1..).map(|n| if n == 1 { String::new() } else { format!("-{n}") });
     let mut names = numbered.map(|n| folder.join(format!("{stem}{n}.{ending}")));
     Ok(names.find(|p| !p.exists()).unwrap_or_else(|| folder.join(format!("{stem}.{ending}"))))

@@ -362,5 +362,5 @@ fn told(problems: &Problems) -> String {
 
 /// The time, for people and for names of files.
 fn now() -> String {
-    jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string()
+    crate::store::stamp(std::time::Duration::ZERO)
 }

@@ -7,6 +7,7 @@ use super::probe::{Found, FoundAxis, Place, spelled, what_counts};
 use super::render::{Draft, Port};
 use super::teach::Hand;
 use super::{InitArgs, Lost, name};
+use crate::store::Store;
 use crate::units::{Dimension, Distance, Unit, plain};
 
 /// How the rig, its stage and its link are called: as in the file that exists, where there is one.
@@ -38,9 +39,18 @@ pub(super) fn draft(
     known: &Known,
 ) -> Result<Draft, String> {
     let names = Names::of(known, args.stage.as_deref(), args.name.as_deref(), &port);
+    // Asked now rather than refused by the server, after all the work.
+    let free = |name: String| match Store::taken(&name, &args.rig).filter(|_| args.data_dir.is_none()) {
+        Some(other) => Err(format!("another rig file has the name {name:?}: {}. Choose another", other.display())),
+        None => Ok(name),
+    };
     let rig = match names.rig {
-        Some(name) => name,
-        None => ask(person, "The rig's name", Some("bench"), "--name", name)?,
+        Some(name) => free(name).map_err(|why| format!("{why}, with --name"))?,
+        None => {
+            let numbered = (2..100).map(|n| format!("bench-{n}"));
+            let proposed = std::iter::once("bench".to_owned()).chain(numbered).find(|n| free(n.clone()).is_ok());
+            ask(person, "The rig's name", proposed.as_deref(), "--name", |text| name(text).and_then(free))?
+        }
     };
     let mut chosen = Vec::new();
     for (flags, axis) in axes(args, person, found, known, &names.link)? {

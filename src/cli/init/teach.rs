@@ -108,32 +108,38 @@ impl Hand {
         self.session.with(|s| s.handle().snapshot()).stage(STAGE).cloned()
     }
 
-    /// One step. A controller that is locked, or has a fault, is released first, if the person says so.
-    fn step(&self, person: &mut dyn Person, axis: &str, way: f64) -> Result<(), String> {
+    /// One step. A controller that is locked, or has a fault, is released first, if the person says so. What is refused
+    /// is told with the way that is free.
+    fn step(&self, person: &mut dyn Person, axis: &FoundAxis, way: f64) -> Result<(), String> {
         let refused = match self.try_step(person, axis, way) {
             Ok(()) => return Ok(()),
             Err(e) => e,
         };
+        let room = || {
+            let room = self.count(&axis.name).and_then(|count| room(axis.told.range?, count, axis.base_unit().name()));
+            room.unwrap_or_default()
+        };
         let held = matches!(refused.code, Code::Faulted | Code::Alarm | Code::Stopped | Code::ControllerRefused);
         if !held {
-            return Err(refused.what);
+            return Err(refused.what + &room());
         }
-        person.say(&format!("  {}", refused.what));
+        person.say(&format!("  {}{}", refused.what, room()));
         if !yes(person, "  Release it, and try again", true)? {
             return Err("the step was not made".into());
         }
         self.session.with(|s| s.recover(&Name::new(STAGE))).map_err(|e| e.what)?;
-        self.try_step(person, axis, way).map_err(|e| e.what)
+        self.try_step(person, axis, way).map_err(|e| e.what + &room())
     }
 
-    fn try_step(&self, person: &mut dyn Person, axis: &str, way: f64) -> Result<(), RigError> {
+    fn try_step(&self, person: &mut dyn Person, axis: &FoundAxis, way: f64) -> Result<(), RigError> {
         let gone = || RigError::new(Code::NotConnected, "The controller is gone.");
         let from = self.stage().ok_or_else(gone)?.epoch;
-        person.say(&format!("  moving {axis} by {} … Ctrl-C stops", plain(way)));
+        let name = &axis.name;
+        person.say(&format!("  moving {name} by {} {} … Ctrl-C stops", plain(way), axis.base_unit()));
         let way = Distance::base(way).map_err(|e| RigError::new(Code::InvalidArgument, e.to_string()))?;
-        let aim = Aim::By { offsets: vec![(Name::new(axis), way)], from };
+        let aim = Aim::By { offsets: vec![(Name::new(name), way)], from };
         let movement = Move { stage: Name::new(STAGE), aim };
-        let plan = Sequence::movement(format!("a step of {axis} by hand"), movement);
+        let plan = Sequence::movement(format!("a step of {name} by hand"), movement);
         self.session.with(|s| s.run(plan)).map(drop)
     }
 
@@ -142,9 +148,10 @@ impl Hand {
     /// # Errors
     /// When the input ends.
     pub(super) fn ends(&self, person: &mut dyn Person, axis: &FoundAxis) -> Result<Option<[f64; 2]>, String> {
+        let unit = axis.base_unit();
         person.say(&format!(
-            "Find both ends of {}: type + or - for a step, a way as in +2.5 or -0.1, \"step 0.5\" for another step, q to \
-             give up. An empty line: here is the end.",
+            "Find both ends of {}, in {unit}: type + or - for a step, a way as in +2.5 or -0.1, \"step 0.5\" for another \
+             step, q to give up. An empty line: here is the end.",
             axis.name
         ));
         let mut ends = Vec::new();
@@ -152,14 +159,17 @@ impl Hand {
         while ends.len() < 2 {
             let count = self.count(&axis.name).ok_or("the controller is gone")?;
             let which = ["one end", "the other end"][ends.len()];
-            let Some(line) =
-                person.line(&format!("{} at {}, to {which}, step {}:", axis.name, plain(count), plain(step)))
-            else {
+            let Some(line) = person.line(&format!(
+                "{} at {} {unit}, to {which}, step {} {unit}:",
+                axis.name,
+                plain(count),
+                plain(step)
+            )) else {
                 return Err("the input has ended".into());
             };
             match typed(&line, step) {
                 Ok(Typed::Way(way)) => {
-                    if let Err(error) = self.step(person, &axis.name, way) {
+                    if let Err(error) = self.step(person, axis, way) {
                         person.say(&format!("  {error}"));
                     }
                 }
@@ -215,7 +225,7 @@ impl Hand {
                 if fits { Ok(Some(way)) } else { Err(format!("at most {LONGEST}, and not 0")) }
             })?;
             let Some(way) = way else { return Ok(None) };
-            match self.step(person, &axis.name, way) {
+            match self.step(person, axis, way) {
                 Ok(()) => break way,
                 Err(error) => person.say(&format!("  {error}")),
             }
@@ -268,6 +278,17 @@ fn window(axis: &FoundAxis) -> f64 {
     axis.told.travel.map_or(FAR, |t| 1.2 * t.in_base())
 }
 
+/// Which way is free from `count`, in the words of a refused step. What has no travel that it knows says nothing.
+fn room([low, high]: [f64; 2], count: f64, unit: &str) -> Option<String> {
+    let ends = [(count - low, '-'), (high - count, '+')];
+    let free = |(way, sign): (f64, char)| {
+        let whole = plain((way * 1000.0).floor() / 1000.0);
+        (way >= 0.001).then(|| format!("{sign}{whole} {unit}"))
+    };
+    let free: Vec<String> = ends.into_iter().filter_map(free).collect();
+    (!free.is_empty()).then(|| format!(" From here the controller lets it go at most {}.", free.join(" or ")))
+}
+
 /// What a person typed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Typed {
@@ -297,6 +318,16 @@ fn typed(line: &str, step: f64) -> Result<Typed, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_step_is_told_with_the_way_that_is_free() {
+        let told = |count| room([-75.0, 0.0], count, "mm").unwrap_or_default();
+        assert_eq!(told(-1.5), " From here the controller lets it go at most -73.5 mm or +1.5 mm.");
+        assert_eq!(told(0.0), " From here the controller lets it go at most -75 mm.");
+        // What is left of a millimetre is never said to be more than it is.
+        assert_eq!(told(-74.9999), " From here the controller lets it go at most +74.999 mm.");
+        assert_eq!(room([0.0, 0.0], 0.0, "mm"), None);
+    }
 
     #[test]
     fn what_is_typed_is_a_small_step_or_nothing() {

@@ -53,6 +53,24 @@ impl Place {
         Ok(Place { folder: folder()?, key: format!("demo-{}", std::process::id()) })
     }
 
+    /// Of a device on the network: its lock is that of who is connected to it.
+    ///
+    /// # Errors
+    /// When no folder can be had.
+    pub(super) fn of_address(address: &str) -> io::Result<Place> {
+        Ok(Place { folder: folder()?, key: format!("tcp-{:016x}", fnv(address.as_bytes())) })
+    }
+
+    /// The lock file of a device on the network, other than a rig's.
+    pub(super) fn sole(&self) -> PathBuf {
+        self.file("sole")
+    }
+
+    /// Who has the lock of a device on the network, in words. Not among the owners' own words, where rigs are looked for.
+    pub(super) fn user(&self) -> PathBuf {
+        self.file("user")
+    }
+
     /// Whether it is a demonstration's: nothing of it is left behind.
     pub(super) fn is_demo(&self) -> bool {
         self.key.starts_with("demo-")

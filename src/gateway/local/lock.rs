@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,9 @@ pub struct About {
     pub rig: String,
     /// The rig file, absolute; `None` for a demonstration.
     pub file: Option<PathBuf>,
+    /// The hash of the rig file as it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_sha256: Option<String>,
     /// The program's version.
     pub version: String,
     /// When it took over, as RFC 3339 says it.
@@ -30,22 +33,51 @@ pub struct About {
     pub identities: BTreeMap<String, String>,
 }
 
+/// A lock on that file, unless another process has one.
+fn locked(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The sole use of a device on the network, by this process: the system locks a serial port, and no address. Another
+/// copy of a rig file is another rig, and would drive the same device.
+#[derive(Debug)]
+pub struct Sole(#[expect(dead_code, reason = "it is held")] File);
+
+impl Sole {
+    /// Takes the device at an address, for a rig of that name; `Err` inside says who has it.
+    ///
+    /// # Errors
+    /// When there is no folder for locks.
+    pub fn take(address: &str, rig: &str) -> io::Result<Result<Sole, String>> {
+        Sole::at(&Place::of_address(address)?, rig)
+    }
+
+    fn at(place: &Place, rig: &str) -> io::Result<Result<Sole, String>> {
+        let Some(file) = locked(&place.sole())? else {
+            let who = fs::read_to_string(place.user()).unwrap_or_default();
+            return Ok(Err(if who.is_empty() { "another process".into() } else { who }));
+        };
+        fs::write(place.user(), format!("process {}, for {rig}", std::process::id()))?;
+        Ok(Ok(Sole(file)))
+    }
+}
+
 impl Place {
     /// Takes the rig, if nobody has it.
     ///
     /// # Errors
     /// When the lock file can't be opened or locked.
     pub fn try_own(&self) -> io::Result<Option<Ownership>> {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(self.lock())?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Ownership { place: self.clone(), _lock: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(locked(&self.lock())?.map(|file| Ownership { place: self.clone(), _lock: file }))
     }
 
     /// What the owner, or the last one, said about itself; `None` where nothing can be read.
@@ -115,5 +147,18 @@ mod tests {
         drop(first);
         assert_eq!(place.about_owner(), Some(about));
         assert!(place.try_own().unwrap().is_some(), "it was given up");
+    }
+
+    #[test]
+    fn a_device_on_the_network_has_one_user_who_is_named() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("rig.toml");
+        fs::write(&file, "").unwrap();
+        let place = Place::of_rig_in(base.path(), &file).unwrap();
+        let first = Sole::at(&place, "scope").unwrap().expect("nobody has it");
+        let who = Sole::at(&place, "copy").unwrap().expect_err("one has it");
+        assert_eq!(who, format!("process {}, for scope", std::process::id()));
+        drop(first);
+        assert!(Sole::at(&place, "copy").unwrap().is_ok());
     }
 }

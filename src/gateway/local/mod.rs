@@ -19,7 +19,7 @@ mod wire;
 
 pub use control::listen;
 pub use folder::{Place, places};
-pub use lock::{About, Ownership};
+pub use lock::{About, Ownership, Sole};
 pub use relay::{Hello, Over, Relay, Served, Upstream, seek};
 pub use sessions::{Sessions, until_end};
 pub use wire::{Request, Trouble, ask, request_as_client};

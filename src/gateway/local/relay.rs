@@ -37,9 +37,12 @@ const WELCOME: Duration = Duration::from_secs(2);
 /// How soon a busy owner is asked again.
 const AGAIN: Duration = Duration::from_millis(30);
 
-/// After so long without a word from the owner, while calls are under way, it is asked whether it lives; and after as
-/// long again it is taken for hung.
-const SILENCE: Duration = Duration::from_secs(10);
+/// After so long without a word from the owner, while calls are under way, it is asked whether it lives.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// After so long without a word to that it is taken for hung. An owner that lives answers from its protocol's side,
+/// which waits for no hardware.
+const HUNG: Duration = Duration::from_secs(5);
 
 /// Ids of the relay's own requests, whose answers no client sees.
 const REPLAY: &str = "steadyhand-relay-initialize";
@@ -414,7 +417,7 @@ where
                 if known.lock().in_flight.is_empty() || asked.is_some_and(|at| last > at) {
                     asked = None;
                 } else if let Some(at) = asked {
-                    if Instant::now().duration_since(at) >= SILENCE {
+                    if Instant::now().duration_since(at) >= HUNG {
                         tracing::error!("the owner of the rig takes no notice any more");
                         return Over::Upstream;
                     }

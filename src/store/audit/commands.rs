@@ -76,7 +76,7 @@ impl Commands {
                 if self.seen.insert(key.clone()) {
                     let (client, id) = key;
                     let (hash, tool) = (text("command_hash").unwrap_or_default(), text("tool").unwrap_or_default());
-                    self.found.push(PastCommand { client, id, hash, tool, t: event.t.clone(), outcome });
+                    self.found.push(PastCommand { client, id, hash, tool, t: crate::store::local(&event.t), outcome });
                 }
             }
             _ => {}
