@@ -26,19 +26,20 @@ fn controller(driver: &str) -> (Shop, Option<&'static str>) {
 
 type Screw = (f64, f64, f64);
 
-/// What the source says of each GRBL machine's axes X, Y and Z: full steps a revolution, microsteps, and mm a revolution;
+/// What the source says of each GRBL machine's axes X, Y and Z, or of the first of them: full steps a revolution, microsteps, and mm a revolution;
 /// or, as `(steps/mm, 1, 1)`, only what comes of it.
-const GRBL_SOURCES: &[(&str, [Screw; 3])] = &[
-    ("bobscnc-e3.toml", [(80.0, 1.0, 1.0), (80.0, 1.0, 1.0), (2267.717, 1.0, 1.0)]),
-    ("openbuilds-ox.toml", [(26.67, 1.0, 1.0), (26.67, 1.0, 1.0), (50.0, 1.0, 1.0)]),
-    ("pocketnc-fr4.toml", [(800.0, 1.0, 1.0); 3]),
-    ("shapeoko-1.toml", [(400.0, 8.0, 0.08 * 18.0 * 25.4), (400.0, 8.0, 0.08 * 18.0 * 25.4), (400.0, 2.0, 1.25)]),
-    ("shapeoko-2.toml", [(200.0, 8.0, 40.0), (200.0, 8.0, 40.0), (200.0, 2.0, 1.25)]),
-    ("shapeoko-3.toml", [(200.0, 8.0, 40.0); 3]),
-    ("sherline-5400.toml", [(200.0, 2.0, 0.05 * 25.4); 3]),
-    ("x-carve-1000.toml", [(200.0, 8.0, 40.0), (200.0, 8.0, 40.0), (200.0, 2.0, 2.117)]),
-    ("x-carve-500.toml", [(200.0, 8.0, 40.0), (200.0, 8.0, 40.0), (200.0, 2.0, 2.117)]),
-    ("zen-toolworks-7x7.toml", [(200.0, 8.0, 8.0); 3]),
+const GRBL_SOURCES: &[(&str, &[Screw])] = &[
+    ("bobscnc-e3.toml", &[(80.0, 1.0, 1.0), (80.0, 1.0, 1.0), (2267.717, 1.0, 1.0)]),
+    ("cnc3018-xy.toml", &[(200.0, 8.0, 4.0); 2]),
+    ("openbuilds-ox.toml", &[(26.67, 1.0, 1.0), (26.67, 1.0, 1.0), (50.0, 1.0, 1.0)]),
+    ("pocketnc-fr4.toml", &[(800.0, 1.0, 1.0); 3]),
+    ("shapeoko-1.toml", &[(400.0, 8.0, 0.08 * 18.0 * 25.4), (400.0, 8.0, 0.08 * 18.0 * 25.4), (400.0, 2.0, 1.25)]),
+    ("shapeoko-2.toml", &[(200.0, 8.0, 40.0), (200.0, 8.0, 40.0), (200.0, 2.0, 1.25)]),
+    ("shapeoko-3.toml", &[(200.0, 8.0, 40.0); 3]),
+    ("sherline-5400.toml", &[(200.0, 2.0, 0.05 * 25.4); 3]),
+    ("x-carve-1000.toml", &[(200.0, 8.0, 40.0), (200.0, 8.0, 40.0), (200.0, 2.0, 2.117)]),
+    ("x-carve-500.toml", &[(200.0, 8.0, 40.0), (200.0, 8.0, 40.0), (200.0, 2.0, 2.117)]),
+    ("zen-toolworks-7x7.toml", &[(200.0, 8.0, 8.0); 3]),
 ];
 
 #[test]
@@ -49,7 +50,7 @@ fn the_steps_of_each_profile_follow_from_the_motor_and_screw_of_its_source() {
             continue;
         }
         let (_, axes) = GRBL_SOURCES.iter().find(|(name, _)| name == file).expect("what its source says");
-        for (axis, (full, micro, lead)) in ["X", "Y", "Z"].into_iter().zip(axes) {
+        for (axis, (full, micro, lead)) in ["X", "Y", "Z"].into_iter().zip(*axes) {
             let steps = |w: &&Wanted| w.name == "steps_per_mm" && w.axis.as_deref() == Some(axis);
             let said = &profile.settings.iter().find(steps).expect("steps").value;
             let follows = full * micro / lead;
