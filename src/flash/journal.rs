@@ -112,7 +112,8 @@ impl Journal {
         store::replace(path, self.render().as_bytes())
     }
 
-    fn render(&self) -> String {
+    /// Its text.
+    pub fn render(&self) -> String {
         let mut text =
             String::from("# A change of a controller's settings that is not finished: steadyhand flash --resume\n\n");
         let goal = match self.goal {
@@ -145,9 +146,11 @@ impl Journal {
         text
     }
 
+    /// From its text.
+    ///
     /// # Errors
     /// What is missing or wrong.
-    fn parse(text: &str) -> Result<Journal, String> {
+    pub fn parse(text: &str) -> Result<Journal, String> {
         let root = DeTable::parse(text).map_err(|e| e.message().to_owned())?;
         let root = root.get_ref();
         let string = |key: &str| match root.get(key).map(|i| i.get_ref()) {

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use rmcp::ServerHandler;
 use steadyhand::config::{self, Condition, Rig, Type, Value, Vocabulary};
+use steadyhand::devices::settings::{Controller, Order, Setting, SettingsEvent, Table};
 use steadyhand::devices::{self, CameraEvent, Devices, link::memory::Far};
+use steadyhand::flash::journal::Journal;
+use steadyhand::flash::plan::plan;
+use steadyhand::flash::profile::{Read, keeping};
 use steadyhand::gateway::local::{Hello, Request};
 use steadyhand::gateway::stdio::{self, Ending, StdioControl};
 use steadyhand::model::Time;
@@ -20,14 +24,17 @@ use tokio::runtime::Runtime;
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub(crate) const TARGETS: [Target; 11] = [
+pub(crate) const TARGETS: [Target; 14] = [
     ("controller", controller),
     ("chain", chain),
     ("asi", asi),
+    ("settings", settings),
     ("camera", camera),
     ("box", simio),
     ("rig_file", rig_file),
     ("rule", rule),
+    ("profile", profile),
+    ("journal", journal),
     ("client", client),
     ("arguments", arguments),
     ("local", local),
@@ -176,6 +183,54 @@ pub(crate) fn asi(data: &[u8]) {
     }
 }
 
+/// Bytes from a controller whose settings are read and written, in pieces, against the conversation of the driver that
+/// the first byte picks: no panic, one answer to an order and of its kind, nothing written that wasn't ordered, and nothing
+/// done that the controller hasn't acknowledged.
+pub(crate) fn settings(data: &[u8]) {
+    let [head, data @ ..] = data else { return };
+    let (driver, name, value, yes, writes) = [
+        ("grbl", "$110", "123.000", &b"ok"[..], "="),
+        ("zaber", "1.maxspeed", "12345", b" OK ", " set "),
+        ("asi", "S X", "1.250000", b":A", "="),
+    ][usize::from(head % 3)];
+    let write = Order::Write { name: name.into(), value: value.into() };
+    let orders = [Order::Identify, Order::Read, write.clone(), Order::Save, Order::Restart, Order::Read, write];
+    let mut line = Line { far: Far::default(), now: Time::ZERO };
+    line.far.wire_dtr(head & 0x80 == 0);
+    let mut desk = (keeping(driver).expect("it has settings").open)(line.far.connector("fuzz"), 1);
+    let (mut events, mut heard, mut at) = (Vec::new(), Vec::new(), 0);
+    desk.order(orders[at].clone(), line.now);
+    line.pieces(data, 6, |line, _, piece| {
+        // What was due in the meantime; what it has heard may let it ask, and ask again.
+        for i in 0..8 {
+            if i == 4 {
+                line.far.give(piece);
+                heard.extend_from_slice(piece);
+            }
+            desk.tick(line.now, &mut events);
+            line.now = line.now + Duration::from_millis(1);
+        }
+        let order = &orders[at % orders.len()];
+        let sent = String::from_utf8_lossy(&line.far.take()).into_owned();
+        let written = matches!(order, Order::Write { .. });
+        assert!(written || !sent.contains(writes), "{order:?} sent {sent:?}");
+        events.retain(|e| !matches!(e, SettingsEvent::NoPort(_)));
+        assert!(events.len() <= 1, "{order:?}: {events:?}");
+        let Some(event) = events.pop() else { return };
+        let fits = match (&event, order) {
+            (SettingsEvent::Known(_), order) => *order == Order::Identify,
+            (SettingsEvent::Table(_), order) => *order == Order::Read,
+            (SettingsEvent::Done, Order::Write { .. }) => heard.windows(yes.len()).any(|w| w == yes),
+            (SettingsEvent::Done, order) => !matches!(order, Order::Identify | Order::Read),
+            _ => true,
+        };
+        assert!(fits, "{order:?} was answered by {event:?}");
+        at += 1;
+        heard.clear();
+        desk.order(orders[at % orders.len()].clone(), line.now);
+    });
+}
+
 const HELLO: &[u8] = b"OK simcam 1 model=M serial=S width=4 height=2 bits=12\n\
 OK exposure_ms=1.0 gain=1.0 roi=0,0,4,2 binning=1 bits=12 temperature_c=20\nOK SNAP 1\n";
 
@@ -233,6 +288,56 @@ pub(crate) fn rig_file(data: &[u8]) {
     if let Err(problems) = config::parse(text, Path::new("rig.toml"), &devices::known()) {
         assert!(!problems.list.is_empty());
         assert!(!problems.render(false).is_empty() && !problems.render_plain().is_empty());
+    }
+}
+
+/// Any text as a profile: problems that can be drawn, or a profile, which is held against a controller; what comes of that
+/// is within what the settings may be, and no danger was allowed that nobody named.
+pub(crate) fn profile(data: &[u8]) {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| {
+        let known = keeping("grbl").expect("it has settings");
+        let has = "$0=10 $1=255 $3=0 $11=0.010 $13=0 $20=1 $21=0 $22=1 $23=0 $24=25.000 $25=500.000 $26=250 $27=1.000 \
+                   $100=400.000 $101=400.000 $110=600.000 $111=600.000 $120=50.000 $121=50.000 $130=75.000 $131=50.000";
+        let setting = |text: &str| {
+            let (name, value) = text.split_once('=').expect("a setting");
+            let meaning = (known.meaning)(name).expect("known");
+            Setting { name: name.into(), value: value.into(), meaning }
+        };
+        Table::new(has.split(' ').map(setting).collect()).expect("a table")
+    });
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let read = match Read::parse(text, Path::new("profile.toml")) {
+        Ok(read) => read,
+        Err(problems) => return assert!(!problems.list.is_empty() && !problems.render(false).is_empty()),
+    };
+    let Some(keeping) = keeping(&read.profile.driver) else { panic!("{text}") };
+    let who = Controller {
+        model: "Grbl".into(),
+        firmware: "1.1h".into(),
+        axes: vec!["X".into(), "Y".into()],
+        ..<_>::default()
+    };
+    match plan(&read, keeping, &who, &TABLE, Some("X"), &[]) {
+        Ok(plan) => {
+            assert!(plan.allowed.is_empty());
+            for change in &plan.changes {
+                let within = |n: f64| change.meaning.range.is_none_or(|[low, high]| low <= n && n <= high);
+                assert!(change.new.parse::<f64>().map_or(true, within), "{change:?}");
+            }
+        }
+        Err(problems) => assert!(!problems.list.is_empty() && !problems.render(false).is_empty()),
+    }
+}
+
+/// Any text as the journal of a change of settings: refused in words, or one that is the same when it is written again.
+pub(crate) fn journal(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Journal::parse(text) {
+        Ok(journal) => {
+            let again = Journal::parse(&journal.render()).expect("what was written by ourselves");
+            assert_eq!(again.render(), journal.render());
+        }
+        Err(what) => assert!(!what.is_empty()),
     }
 }
 
