@@ -24,6 +24,19 @@ fn grbl() -> Shop {
     shop
 }
 
+const OF_GRBL: &str = "model = \"Grbl\"";
+const OF_GRBL_HAL: &str = "model = \"grblHAL\"";
+
+/// A controller that says itself what its settings may be.
+fn grbl_hal() -> Shop {
+    let hal = "build_options = \"VM\"\nsettings_schema = true\nversion = \"1.1f.20260818\"\n\
+               banner = \"GrblHAL 1.1f ['$' or '$HELP' for help]\"";
+    let bench = MICROSCOPE_TOML.replace("build_options = \"VM\"", hal);
+    let mut shop = Shop::new("grbl", Bench::from_toml(&bench).expect("a bench"), "scope", 1);
+    shop.rest(Duration::from_secs(3));
+    shop
+}
+
 fn with(settings: &str) -> String {
     format!("{HEAD}[settings]\n{settings}\n")
 }
@@ -61,6 +74,24 @@ fn a_profile_is_written_proved_by_a_restart_and_touches_nothing_else() {
     assert_eq!(table.get("$N0").map(|s| s.value.as_str()), Some("G54"));
     // What is so already needs no run.
     assert!(shop.plan(&text, None, &[]).expect("nothing to do").changes.is_empty());
+}
+
+#[test]
+fn what_a_controller_says_of_its_settings_is_what_they_may_be() {
+    let mut shop = grbl_hal();
+    // GRBL has no more than 255 there; this one takes milliseconds up to 65535, and prints a tenth of some settings.
+    let asked = with("\"$0\" = 4.3\n\"$1\" = 500\n\"$24\" = 33.3\n\"$100\" = 320.12344\n\"$23\" = 3")
+        .replace(OF_GRBL, OF_GRBL_HAL);
+    let plan = shop.plan(&asked, None, &["idle-power"]).unwrap_or_else(|p| panic!("{}", p.render(false)));
+    assert_eq!(shop.run(&plan), Outcome::New { proved: true }, "{plan:?}");
+    let after = stored(&mut shop);
+    for (name, value) in [("$0", "4.3"), ("$1", "500"), ("$24", "33.3"), ("$100", "320.12344"), ("$23", "3")] {
+        assert_eq!(after.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str()), Some(value), "{name}");
+    }
+    let wrong = asked.replace("500", "70000").replace("4.3", "1.5").replace("33.3", "33.34");
+    let told = shop.plan(&wrong, None, &["idle-power"]).expect_err("out of range").render(false);
+    assert!(told.contains("65535") && told.contains("$0") && told.contains(" 2 "), "{told}");
+    assert!(told.contains("with 1 decimal: write 33.3"), "{told}");
 }
 
 #[test]
@@ -222,7 +253,7 @@ fn any_controller(which: u64, random: &mut Random) -> (Shop, String) {
         text
     };
     match which {
-        0 => {
+        0 | 3 => {
             let settings = lines(&[
                 ("$2", 1, 8),
                 ("$100", 50, 200),
@@ -232,7 +263,10 @@ fn any_controller(which: u64, random: &mut Random) -> (Shop, String) {
                 ("$26", 1, 500),
                 ("$11", 0, 9),
             ]);
-            (grbl(), with(&settings))
+            match which {
+                0 => (grbl(), with(&settings)),
+                _ => (grbl_hal(), with(&settings).replace(OF_GRBL, OF_GRBL_HAL)),
+            }
         }
         1 => {
             let settings = lines(&[
@@ -257,7 +291,7 @@ fn any_controller(which: u64, random: &mut Random) -> (Shop, String) {
 /// A run of a seed, with its resumptions; what it promised is compared with what the controller has.
 fn any_run(seed: u64) -> Outcome {
     let mut random = Random(seed);
-    let (mut shop, text) = any_controller(seed % 3, &mut random);
+    let (mut shop, text) = any_controller(seed % 4, &mut random);
     let plan = shop.plan(&text, None, &[]).unwrap_or_else(|p| panic!("{}", p.render(false)));
     let old = stored(&mut shop);
     let names: Vec<String> = plan.changes.iter().map(|c| c.name.clone()).collect();

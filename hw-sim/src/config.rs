@@ -52,6 +52,9 @@ pub(crate) struct ControllerConfig {
     pub version: String,
     #[serde(default = "d_options")]
     pub build_options: String,
+    /// grblHAL: it lists what its settings may be (`$ES`), and refuses what they may not.
+    #[serde(default)]
+    pub settings_schema: bool,
     #[serde(default)]
     pub report_mode: ReportMode,
     #[serde(default = "d_rx")]

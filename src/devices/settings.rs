@@ -301,7 +301,8 @@ impl Form {
                 if fine {
                     Ok(told)
                 } else {
-                    Err(format!("the controller tells it with {decimals} decimals: write {told}"))
+                    let decimals = if *decimals == 1 { "1 decimal".into() } else { format!("{decimals} decimals") };
+                    Err(format!("the controller tells it with {decimals}: write {told}"))
                 }
             }
             (Form::Real(_), None) => Err("it is a number, written without an exponent".into()),

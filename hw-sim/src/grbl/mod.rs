@@ -7,6 +7,7 @@ mod homing;
 mod motion;
 mod realtime;
 mod report;
+mod schema;
 mod settings;
 mod system;
 mod words;
@@ -106,6 +107,7 @@ impl Grbl {
                 return Err(BenchError::Config(format!("controller {:?}: no setting {key:?}", cfg.id)));
             }
         }
+        eeprom.schema = cfg.settings_schema;
         eeprom.valid = cfg.eeprom == EepromState::Ready;
         eeprom.file = MemoryFile::new(cfg.eeprom_file.as_deref());
         match eeprom.file.load()?.as_deref() {

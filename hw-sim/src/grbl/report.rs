@@ -184,6 +184,9 @@ impl Grbl {
             self.rx_limit
         );
         self.print(&text);
+        if self.eeprom.schema {
+            self.print("[NEWOPT:ENUMS,RT+]\r\n[FIRMWARE:grblHAL]\r\n");
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Eeprom {
     pub(super) startup: [String; 2],
     pub(super) info: String,
     pub(super) valid: bool,
+    /// It holds values against what they may be, as grblHAL does.
+    pub(super) schema: bool,
 }
 
 /// The manual's default table (settings.md), for a generic machine.
@@ -81,6 +83,7 @@ impl Eeprom {
             startup: [String::new(), String::new()],
             info: String::new(),
             valid: true,
+            schema: false,
         }
     }
 
@@ -94,7 +97,8 @@ impl Eeprom {
 
     pub(super) fn restore_all(&mut self) {
         let fresh = Eeprom::new(self.axes);
-        *self = Eeprom { mishaps: self.mishaps.clone(), file: self.file.clone(), stored: self.stored.clone(), ..fresh };
+        let (mishaps, file, stored) = (self.mishaps.clone(), self.file.clone(), self.stored.clone());
+        *self = Eeprom { mishaps, file, stored, schema: self.schema, ..fresh };
     }
 
     /// What is there goes into the memory, all of it, as the firmware does it.
@@ -130,7 +134,7 @@ impl Eeprom {
 
     /// Every setting with its value as it is stored.
     pub(super) fn stored_pairs(&self) -> Vec<(u16, String)> {
-        self.stored.0.iter().map(|s| (s.n, Self::shown(s))).collect()
+        self.stored.0.iter().map(|s| (s.n, self.shown(s))).collect()
     }
 
     /// A setting that exists on every controller.
@@ -158,7 +162,10 @@ impl Eeprom {
         if value < 0.0 {
             return Err(4);
         }
-        let homing = self.flag(22);
+        if self.schema {
+            super::schema::check(n, value, self.axes)?;
+        }
+        let (homing, wide) = (self.flag(22), self.schema || n == INTEGER_16);
         let setting = self.settings.iter_mut().find(|s| s.n == n).ok_or(3)?;
         match n {
             0 if value < 3.0 => return Err(6),
@@ -166,7 +173,8 @@ impl Eeprom {
             _ => {}
         }
         setting.value = match setting.kind {
-            Kind::Integer if n == INTEGER_16 => f32::from(value as u16),
+            _ if self.schema && super::schema::decimals(n).is_some() => value as f32,
+            Kind::Integer if wide => f32::from(value as u16),
             Kind::Integer => f32::from((value as i64 & 0xff) as u8),
             Kind::Flag => f32::from(u8::from(value.trunc() != 0.0)),
             Kind::Real | Kind::Rpm => value as f32,
@@ -190,15 +198,18 @@ impl Eeprom {
 
     /// The lines of `$$`.
     pub(super) fn listing(&self) -> String {
-        self.settings.iter().map(|s| format!("${}={}\r\n", s.n, Self::shown(s))).collect()
+        self.settings.iter().map(|s| format!("${}={}\r\n", s.n, self.shown(s))).collect()
     }
 
     /// Every setting with its value as `$$` shows it.
     pub(super) fn pairs(&self) -> Vec<(u16, String)> {
-        self.settings.iter().map(|s| (s.n, Self::shown(s))).collect()
+        self.settings.iter().map(|s| (s.n, self.shown(s))).collect()
     }
 
-    fn shown(s: &Setting) -> String {
+    fn shown(&self, s: &Setting) -> String {
+        if let Some(decimals) = super::schema::decimals(s.n).filter(|_| self.schema) {
+            return fixed(f64::from(s.value), decimals);
+        }
         match s.kind {
             Kind::Real => fixed(f64::from(s.value), 3),
             Kind::Rpm => fixed(f64::from(s.value), 0),

@@ -30,6 +30,7 @@ impl Grbl {
             _ if !matches!(self.state, State::Idle | State::Alarm) || !self.planner.empty() => return Err(8),
             "#" => self.report_parameters(),
             "I" => self.report_build(),
+            "ES" if self.eeprom.schema => self.print(&super::schema::listing(self.n())),
             "N" => {
                 let text: String =
                     self.eeprom.startup.iter().enumerate().map(|(i, l)| format!("$N{i}={l}\r\n")).collect();

@@ -461,8 +461,8 @@ fn described(rest: &str) -> Option<(String, Meaning)> {
     let form = match kind {
         0 => Form::Flag,
         1..=5 => Form::Whole,
-        // A format of "#####0.000" tells the decimals.
-        6 => Form::Real(format.split_once('.').map_or(3, |(_, d)| d.len().max(3))),
+        // A format of "#####0.000" tells with how many decimals it is printed (`settings.c`, `get_decimal_places`).
+        6 => Form::Real(format.split_once('.').map_or(1, |(_, decimals)| decimals.len())),
         _ => Form::Text,
     };
     let bound = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite());
