@@ -1,11 +1,14 @@
 //! `[[camera]]`: what a picture's pixels measure and which way the axes run in it.
 
+use std::path::{Path, PathBuf};
+
 use super::axes::{Axes, measures};
 use super::devices::{DeviceDraft, device};
 use super::outputs::OutputDraft;
 use super::problem::Sink;
 use super::reader::{Field, Section, choice};
 use super::rig::{Camera, Light};
+use super::sections::directory;
 use super::{Kind, KnownDrivers};
 use crate::model::{AxisId, CameraChange, OutputKind, OutputValue};
 use crate::units::{Dimension, Percent};
@@ -28,9 +31,10 @@ pub(super) fn read(
     axes: &Axes<'_>,
     outputs: &[OutputDraft],
     drivers: &KnownDrivers,
+    file: &Path,
 ) -> Vec<CameraDraft> {
     let sections = root.tables(sink, "camera", MAX);
-    sections.into_iter().map(|s| one(sink, s, axes, outputs, drivers)).collect()
+    sections.into_iter().map(|s| one(sink, s, axes, outputs, drivers, file)).collect()
 }
 
 fn one(
@@ -39,8 +43,11 @@ fn one(
     axes: &Axes<'_>,
     outputs: &[OutputDraft],
     drivers: &KnownDrivers,
+    file: &Path,
 ) -> CameraDraft {
     let device = device(sink, &mut s, drivers, Kind::Camera);
+    let plays = device.driver.is_some_and(|d| d.plays_folder);
+    let folder = folder(sink, &mut s, plays, file);
     let pixel_size_um = s
         .need(sink, "pixel_size_um", "write how many micrometres of the sample one unbinned pixel shows")
         .and_then(|f| f.number_in(sink, 0.0001..=100_000.0, "um"));
@@ -66,11 +73,14 @@ fn one(
         binning: binning.flatten(),
         bits: bits.flatten(),
     };
-    let camera = match (&device.id, &device.driver, &device.link, pixel_size_um) {
-        (Some(id), Some(driver), Some((link, _)), Some(pixel_size_um)) => Some(Camera {
+    let link = device.link.as_ref().map(|(link, _)| link.clone());
+    let reached = link.is_some() || folder.is_some();
+    let camera = match (&device.id, &device.driver, pixel_size_um) {
+        (Some(id), Some(driver), Some(pixel_size_um)) if reached => Some(Camera {
             id: id.clone(),
             driver: driver.name.to_owned(),
-            link: link.clone(),
+            link,
+            folder,
             pixel_size_um,
             right,
             up,
@@ -80,6 +90,20 @@ fn one(
         _ => None,
     };
     CameraDraft { device, camera }
+}
+
+/// `folder = "pictures"`, of a driver that plays one.
+fn folder(sink: &mut Sink<'_>, s: &mut Section<'_>, plays: bool, file: &Path) -> Option<PathBuf> {
+    if plays {
+        let field =
+            s.need_here(sink, "folder", "name the folder of the pictures that it plays: folder = \"pictures\"")?;
+        let text = field.line(sink)?;
+        return directory(sink, &field, text, file);
+    }
+    if let Some(f) = s.get("folder") {
+        sink.say(f.span(), "`folder` has no meaning for this driver", "remove it, or write driver = \"folder\"");
+    }
+    None
 }
 
 /// `light = "shutter"`, or `light = "lamp"` with `light_percent = 30`: what is opened for each exposure.

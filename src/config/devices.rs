@@ -33,17 +33,18 @@ pub(super) fn device(sink: &mut Sink<'_>, s: &mut Section<'_>, drivers: &KnownDr
         };
         f.bad(sink, format!("{} {what}", quoted(text)), choice(text, known()))
     });
-    let link = if driver.is_some_and(|d| d.by_hand) {
+    let link = if let Some(driver) = driver.filter(|d| d.is_without_link()) {
         if let Some(f) = s.get("link") {
-            sink.say(f.span(), "`link` has no meaning where a person does it by hand", "remove it");
+            let why = if driver.by_hand { "where a person does it by hand" } else { "where a folder is played" };
+            sink.say(f.span(), format!("`link` has no meaning {why}"), "remove it");
         }
         None
     } else {
         let remedy = "name its connection: link = \"…\", the id of a [[link]]";
-        // An output may be one that a person changes by hand.
+        // An output may be one that a person changes by hand, a camera one that plays a folder.
         let field = match kind {
-            Kind::Output => s.need_here(sink, "link", remedy),
-            Kind::Stage | Kind::Camera | Kind::Sensor => s.need(sink, "link", remedy),
+            Kind::Output | Kind::Camera => s.need_here(sink, "link", remedy),
+            Kind::Stage | Kind::Sensor => s.need(sink, "link", remedy),
         };
         field.and_then(|f| f.id(sink).map(|name| (name, f.span())))
     };
@@ -81,7 +82,7 @@ fn cannot_share(
 /// Checks names and links across all devices.
 pub(super) fn check(sink: &mut Sink<'_>, devices: &[&DeviceDraft], links: &[LinkDraft]) {
     // Whose link can't be had may be the one that should use a link that nobody uses.
-    let mut astray = devices.iter().any(|d| d.link.is_none() && !d.driver.is_some_and(|d| d.by_hand));
+    let mut astray = devices.iter().any(|d| d.link.is_none() && !d.driver.is_some_and(KnownDriver::is_without_link));
     for (i, device) in devices.iter().enumerate() {
         let earlier = &devices[..i];
         if let Some(id) = &device.id

@@ -66,6 +66,15 @@ pub struct KnownDriver {
     pub channels: Channels,
     /// A person does what it is told to; it has no link.
     pub by_hand: bool,
+    /// It plays the files of a folder; it has no link.
+    pub plays_folder: bool,
+}
+
+impl KnownDriver {
+    /// Whether its device has no link.
+    pub const fn is_without_link(&self) -> bool {
+        self.by_hand || self.plays_folder
+    }
 }
 
 /// What the axes of a driver's stages must say.
@@ -123,6 +132,7 @@ impl KnownDriver {
             sensors: &[],
             channels: Channels::Any,
             by_hand: false,
+            plays_folder: false,
         }
     }
 }

@@ -205,7 +205,13 @@ const PARTS: &[Part] = &[
         keys: &[
             must("id", "name", "By this name tools speak of it."),
             must("driver", "name", "Which protocol it speaks."),
-            must("link", "name", "Its `[[link]]`."),
+            may("link", "name", "Its `[[link]]`. Needed, but not with `folder`."),
+            may(
+                "folder",
+                "path",
+                "With driver `folder`: its PNG, TIFF and NPY files are played in the order of their names, one an exposure, \
+                 over and over. A relative path starts at the rig file's folder.",
+            ),
             must("pixel_size_um", "0.0001 to 100000", "Micrometres of the sample that one unbinned pixel shows."),
             may("axes", "table", "Which way the stage's axes run in the picture (below)."),
             may("exposure_ms", "0.000001 to 3600000", "Set when it connects."),

@@ -57,9 +57,9 @@ impl Rig {
         self.cameras.iter().find(|c| c.id.as_str() == name)
     }
 
-    /// The link of the device of that name; `None` also where a person does it by hand.
+    /// The link of the device of that name; `None` also where a person does it by hand, or a folder is played.
     pub fn link_of(&self, device: &str) -> Option<&Name> {
-        let camera = || self.camera(device).map(|c| &c.link);
+        let camera = || self.camera(device).and_then(|c| c.link.as_ref());
         let output = || self.output(device).and_then(|o| o.link.as_ref());
         let sensor = || self.sensor(device).map(|s| &s.link);
         self.stage(device).map(|s| &s.link).or_else(camera).or_else(output).or_else(sensor)
@@ -253,8 +253,10 @@ pub struct Camera {
     pub id: Name,
     /// The driver's name.
     pub driver: String,
-    /// Its link.
-    pub link: Name,
+    /// Its link; `None` where it plays a folder.
+    pub link: Option<Name>,
+    /// The folder that it plays.
+    pub folder: Option<PathBuf>,
     /// Micrometres on the sample per unbinned pixel.
     pub pixel_size_um: f64,
     /// The axis and sign along which the picture's columns run, e.g. `+sample.x`.

@@ -79,7 +79,7 @@ fn read(sink: &mut Sink<'_>, mut root: Section<'_>, file: &Path, known: &KnownDr
     let axes = Axes::of(&stages);
     let outputs = outputs::read(sink, &mut root, known);
     let sensors = sensors::read(sink, &mut root, known);
-    let cameras = cameras::read(sink, &mut root, &axes, &outputs, known);
+    let cameras = cameras::read(sink, &mut root, &axes, &outputs, known, file);
     let all: Vec<&devices::DeviceDraft> = stages
         .iter()
         .map(|s| &s.device)

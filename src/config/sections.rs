@@ -138,9 +138,10 @@ pub(super) fn images(sink: &mut Sink<'_>, root: &mut Section<'_>, file: &Path, e
     Some(images)
 }
 
-fn directory(sink: &mut Sink<'_>, field: &Field<'_>, text: &str, file: &Path) -> Option<PathBuf> {
+/// A folder of the file system; a relative one starts at the rig file's.
+pub(super) fn directory(sink: &mut Sink<'_>, field: &Field<'_>, text: &str, file: &Path) -> Option<PathBuf> {
     if text.starts_with('~') || text.contains("${") || text.contains('%') && text.matches('%').count() > 1 {
-        let message = format!("`dir` = {} would not be expanded", quoted(text));
+        let message = format!("`{}` = {} would not be expanded", field.name, quoted(text));
         return field.bad(sink, message, "write the whole path");
     }
     Some(file.parent().map_or_else(|| PathBuf::from(text), |folder| folder.join(text)))

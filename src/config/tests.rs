@@ -23,6 +23,7 @@ pub(super) const KNOWN: KnownDrivers = KnownDrivers(&[
     },
     KnownDriver::alone("asi", Kind::Stage),
     KnownDriver::alone("simcam", Kind::Camera),
+    KnownDriver { plays_folder: true, ..KnownDriver::alone("folder", Kind::Camera) },
     KnownDriver { family: Some("simio"), outputs: &KINDS, ..KnownDriver::alone("simio", Kind::Output) },
     KnownDriver {
         family: Some("grbl"),

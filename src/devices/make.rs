@@ -103,11 +103,15 @@ pub fn make(
         outputs.put(vec![index], vec![make(o)]);
     }
     for c in &rig.cameras {
-        let Some(Driver { open: Open::Camera { make }, .. }) = driver(&c.driver) else {
-            return Err(no_driver(&c.driver, &c.id));
+        let camera = match (driver(&c.driver).map(|d| &d.open), &c.link) {
+            (Some(Open::Camera { make }), Some(link)) => {
+                let missing = || RigError::new(Code::NotFound, format!("There is no link {link}."));
+                make(c, connect(rig.link(link.as_str()).ok_or_else(missing)?))
+            }
+            (Some(Open::Folder { make }), None) => make(c),
+            _ => return Err(no_driver(&c.driver, &c.id)),
         };
-        let missing = || RigError::new(Code::NotFound, format!("There is no link {}.", c.link));
-        cameras.push(make(c, connect(rig.link(c.link.as_str()).ok_or_else(missing)?)));
+        cameras.push(camera);
     }
     Ok(Devices {
         stages: stages.all(rig.stages.iter().map(|s| (&s.driver, &s.id)))?,

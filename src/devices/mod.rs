@@ -2,6 +2,7 @@
 //! table of drivers.
 
 mod asi;
+mod folder;
 mod grbl;
 pub mod link;
 mod make;
@@ -115,6 +116,11 @@ pub enum Open {
         /// Makes it; opens nothing yet.
         make: fn(&config::Camera, Box<dyn Connector>) -> Box<dyn Camera>,
     },
+    /// A camera that plays a folder; it has no link.
+    Folder {
+        /// Makes it; opens nothing yet.
+        make: fn(&config::Camera) -> Box<dyn Camera>,
+    },
     /// An output.
     Output {
         /// What it can be.
@@ -152,6 +158,7 @@ pub const DRIVERS: &[Driver] = &[
     asi::DRIVER,
     manual::DRIVER,
     simcam::DRIVER,
+    folder::DRIVER,
     simio::DRIVER,
     simio::SENSOR,
 ];
@@ -173,6 +180,7 @@ impl Driver {
         let known = match self.open {
             Open::Stage { axes, .. } => KnownDriver { axes, ..alone(Kind::Stage) },
             Open::Camera { .. } => alone(Kind::Camera),
+            Open::Folder { .. } => KnownDriver { plays_folder: true, ..alone(Kind::Camera) },
             Open::Output { kinds, channels, .. } => KnownDriver { outputs: kinds, channels, ..alone(Kind::Output) },
             Open::ByHand { kinds, .. } => {
                 KnownDriver { outputs: kinds, channels: Channels::One, by_hand: true, ..alone(Kind::Output) }
@@ -190,7 +198,7 @@ impl Driver {
     fn engine(&self) -> Option<Engine> {
         match self.open {
             Open::Stage { engine, .. } | Open::Output { engine, .. } | Open::Sensor { engine, .. } => Some(engine),
-            Open::Camera { .. } | Open::ByHand { .. } => None,
+            Open::Camera { .. } | Open::Folder { .. } | Open::ByHand { .. } => None,
         }
     }
 }

@@ -73,12 +73,12 @@ pub(super) fn all(rig: &Rig, state: &Snapshot, host: &Host) -> Vec<Finding> {
         let Some(status) = state.stage(stage.id.as_str()) else { continue };
         match &status.fault {
             Some(fault) if status.identity.is_none() || !status.link.open => {
-                out.extend(unreachable(rig, host, &stage.id, &stage.link, &stage.driver, fault, &status.link));
+                out.extend(unreachable(rig, host, &stage.id, Some(&stage.link), &stage.driver, fault, &status.link));
             }
             None if !status.link.open => {
                 let what = why_not(status);
                 let fault = Fault { code: Code::NotConnected, what, at: state.at, remedy: Remedy::Reconnect };
-                out.extend(unreachable(rig, host, &stage.id, &stage.link, &stage.driver, &fault, &status.link));
+                out.extend(unreachable(rig, host, &stage.id, Some(&stage.link), &stage.driver, &fault, &status.link));
             }
             _ if status.identity.is_none() => {
                 let what = format!("{} is open, but the device was not identified in time.", status.link.port);
@@ -94,7 +94,15 @@ pub(super) fn all(rig: &Rig, state: &Snapshot, host: &Host) -> Vec<Finding> {
         let Some(status) = state.camera(camera.id.as_str()) else { continue };
         match &status.fault {
             Some(fault) => {
-                out.extend(unreachable(rig, host, &camera.id, &camera.link, &camera.driver, fault, &status.link));
+                out.extend(unreachable(
+                    rig,
+                    host,
+                    &camera.id,
+                    camera.link.as_ref(),
+                    &camera.driver,
+                    fault,
+                    &status.link,
+                ));
             }
             None if !status.ready => {
                 let what = format!("{} did not get ready in time.", status.link.port);
@@ -117,7 +125,7 @@ pub(super) fn all(rig: &Rig, state: &Snapshot, host: &Host) -> Vec<Finding> {
         let sensor = || state.sensor(id.as_str()).map(|s| (&s.fault, s.ready, &s.identity, &s.link));
         let Some((fault, ready, identity, line)) = output.or_else(sensor) else { continue };
         match fault {
-            Some(fault) => out.extend(unreachable(rig, host, id, link, driver, fault, line)),
+            Some(fault) => out.extend(unreachable(rig, host, id, Some(link), driver, fault, line)),
             None if !ready => {
                 let what = format!("{} did not get ready in time.", line.port);
                 let remedy = "switch the device off and on, and run doctor again";
@@ -147,12 +155,16 @@ fn unreachable(
     rig: &Rig,
     host: &Host,
     device: &Name,
-    link: &Name,
+    link: Option<&Name>,
     driver: &str,
     fault: &Fault,
     line: &LinkStatus,
 ) -> Vec<Finding> {
     let problem = |what: String, remedy: String| vec![Finding::new(Level::Problem, device, what).remedy(remedy)];
+    let Some(link) = link else {
+        let remedy = "put PNG, TIFF or NPY files with single values into that folder, or correct `folder`";
+        return problem(fault.what.clone(), remedy.into());
+    };
     let Some(port) = host.port(link) else {
         return problem(fault.what.clone(), "check that it is switched on and on the network, and its address".into());
     };

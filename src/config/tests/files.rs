@@ -50,6 +50,27 @@ fn a_relative_folder_starts_beside_the_rig_file() {
 }
 
 #[test]
+fn a_camera_plays_a_folder_or_has_a_link() {
+    let rig = |camera: &str| {
+        let text = format!("[rig]\nname = \"r\"\n[[camera]]\nid = \"c\"\npixel_size_um = 1\n{camera}\n");
+        parse(&text, Path::new("/rigs/rig.toml"), &KNOWN).map_err(|p| p.render_plain())
+    };
+    let good = rig("driver = \"folder\"\nfolder = \"pictures\"").unwrap();
+    assert_eq!((&good.cameras[0].link, good.link_of("c")), (&None, None));
+    assert_eq!(good.cameras[0].folder, Some(Path::new("/rigs").join("pictures")));
+    for (camera, words) in [
+        ("driver = \"folder\"", "`folder` is missing"),
+        ("driver = \"folder\"\nfolder = \"~/p\"", "`folder` = \"~/p\" would not be expanded"),
+        ("driver = \"folder\"\nfolder = \"p\"\nlink = \"l\"", "`link` has no meaning where a folder is played"),
+        ("driver = \"simcam\"\nfolder = \"p\"", "`folder` has no meaning for this driver"),
+        ("driver = \"simcam\"", "`link` is missing"),
+    ] {
+        let told = rig(camera).expect_err(camera);
+        assert!(told.contains(words), "{camera}: {told}");
+    }
+}
+
+#[test]
 fn the_example_rigs_load() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("rigs");
     let mut seen = 0;
