@@ -19,6 +19,8 @@ const TOLERANCE: [f64; 3] = [0.022, 0.022, 0.0065];
 const COAST: [f64; 3] = [0.1, 0.1, 0.004];
 /// How far a garbled command may lead before it is stopped: v × 0.25 s + v²/2a.
 const ASTRAY: [f64; 3] = [6.0, 6.0, 0.6];
+/// The same when questions or answers are lost as well: nobody sees it until it is stopped for that, v × 1.5 s + v²/2a.
+const UNSEEN: [f64; 3] = [31.0, 31.0, 3.1];
 const TRAVEL: [f64; 3] = [75.0, 50.0, 4.0];
 const AXES: [&str; 3] = ["x", "y", "z"];
 /// Keep-outs of the demonstration's rig, in mm.
@@ -38,6 +40,8 @@ struct Storm {
     ends: Vec<(Duration, Fault)>,
     /// Bytes to the controller were lost: it may have been told something else.
     garbled: bool,
+    /// When bytes were lost, spoilt or held back: a command, and what would show it.
+    losses: Vec<Duration>,
     /// Pulses ended in motion: the carriage has run on.
     coasted: bool,
     /// Homing is not bound by the limits; nor is what it left behind until it is inside again.
@@ -70,6 +74,7 @@ impl Storm {
             open: Vec::new(),
             ends: Vec::new(),
             garbled: false,
+            losses: Vec::new(),
             coasted: false,
             homing: true,
             astray: None,
@@ -230,6 +235,13 @@ impl Storm {
                 (Fault::Slow { factor: r.between(0.2, 1.0) }, Some((later(r, 200, 3000), Fault::Slow { factor: 1.0 })))
             }
         };
+        use Fault::{Drop, Garble, Late, Mute, Silence, Slow, Unplug};
+        if matches!(
+            fault,
+            Drop { .. } | Garble { .. } | Late { .. } | Mute { .. } | Silence { .. } | Slow { .. } | Unplug
+        ) {
+            self.losses.push(self.lab.now());
+        }
         match fault {
             // What was written and not heard is lost with the cable or in the silence, too.
             Fault::Drop { .. } | Fault::Silence { .. } | Fault::Unplug => self.garbled = true,
@@ -283,6 +295,7 @@ impl Storm {
         self.cut = looks.checked_sub(1).map(|left| (since, bytes, left));
         if self.cut.is_none() {
             self.garbled = true;
+            self.losses.push(self.lab.now());
             self.fault(Fault::Drop { bytes });
         }
     }
@@ -322,13 +335,19 @@ impl Storm {
         AXES.iter().all(|a| self.lab.bench.speed_mm_per_s("scope", a) == 0.0)
     }
 
+    /// How far a garbled command may lead.
+    fn astray_by(&self, i: usize) -> f64 {
+        let lately = self.losses.iter().filter(|t| **t + Duration::from_secs(3) > self.lab.now()).count();
+        if lately > 1 { UNSEEN[i] } else { ASTRAY[i] }
+    }
+
     /// How far beyond the limits, or inside a keep-out, each in shares of what is allowed there.
     fn out(&self) -> Option<(String, f64, f64)> {
         let at = self.truth();
         let clean = |i: usize| TOLERANCE[i] + if self.coasted { COAST[i] } else { 0.0 };
         let mut worst: Option<(String, f64, f64)> = None;
         let mut note = |what: String, depth: f64, i: usize| {
-            let (clean, dirty) = (depth / clean(i), depth / (clean(i) + ASTRAY[i]));
+            let (clean, dirty) = (depth / clean(i), depth / (clean(i) + self.astray_by(i)));
             if worst.as_ref().is_none_or(|w| w.1 < clean) {
                 worst = Some((what, clean, dirty));
             }
@@ -371,7 +390,7 @@ impl Storm {
         for i in 0..3 {
             let off = (ways[i].0 - at[i]).max(at[i] - ways[i].1);
             let clean = TOLERANCE[i] + if self.coasted { COAST[i] } else { 0.0 };
-            if off > clean + if self.garbled { ASTRAY[i] } else { 0.0 } {
+            if off > clean + if self.garbled { self.astray_by(i) } else { 0.0 } {
                 self.fail(&format!("{} is at {:.4}, off its way {:.4?}", AXES[i], at[i], ways[i]));
             }
             if off > clean && self.astray.is_none() {
