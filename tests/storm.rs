@@ -42,6 +42,8 @@ struct Storm {
     garbled: bool,
     /// When bytes were lost, spoilt or held back: a command, and what would show it.
     losses: Vec<Duration>,
+    /// When the move began whose way is watched.
+    way_since: Duration,
     /// Pulses ended in motion: the carriage has run on.
     coasted: bool,
     /// Homing is not bound by the limits; nor is what it left behind until it is inside again.
@@ -75,6 +77,7 @@ impl Storm {
             ends: Vec::new(),
             garbled: false,
             losses: Vec::new(),
+            way_since: Duration::ZERO,
             coasted: false,
             homing: true,
             astray: None,
@@ -337,7 +340,7 @@ impl Storm {
 
     /// How far a garbled command may lead.
     fn astray_by(&self, i: usize) -> f64 {
-        let lately = self.losses.iter().filter(|t| **t + Duration::from_secs(3) > self.lab.now()).count();
+        let lately = self.losses.iter().filter(|t| **t + Duration::from_secs(3) > self.way_since).count();
         if lately > 1 { UNSEEN[i] } else { ASTRAY[i] }
     }
 
@@ -383,6 +386,7 @@ impl Storm {
         if scope.activity == Activity::Moving && self.way.is_none_or(|(epoch, _)| epoch != scope.epoch) {
             let to = |i: usize| scope.axis(AXES[i]).unwrap().target.map_or(at[i], |p| p.in_base());
             let ways = [0, 1, 2].map(|i| (at[i].min(to(i)), at[i].max(to(i))));
+            self.way_since = self.lab.now();
             let ordered = scope.axes.iter().any(|a| a.target.is_some());
             self.way = ordered.then_some((scope.epoch, ways));
         }
