@@ -623,6 +623,48 @@ fn init_moves_nothing_while_a_persons_stop_stands() {
 }
 
 #[test]
+fn who_gives_up_at_a_question_of_flash_gets_the_old_settings_back_or_nothing_written() {
+    use rustix::process::Signal;
+    let desk = Desk::new();
+    let profile = "[profile]\nname = \"new\"\nsource = \"this test\"\ndriver = \"grbl\"\n[settings]\n\"$110\" = 600\n";
+    fs::write(desk.folder().join("profile.toml"), profile).expect("written");
+    let settings = || {
+        let bench = desk.bench.as_ref().expect("it runs");
+        bench.with_bench(|b| b.control(r#"{"cmd": "settings", "device": "scope"}"#))
+    };
+    let before = settings();
+    let args = ["flash", "profile.toml", "--port", &desk.port];
+    for (question, shows, says) in [
+        ("Write these settings", "Ending; nothing was written", "nothing was written"),
+        ("Switch it off and on", "Going back to the old settings", "OLD settings"),
+    ] {
+        let mut terminal = Terminal::start(desk.command(env!("CARGO_BIN_EXE_steadyhand"), &args));
+        terminal.until("Write these settings");
+        if question != "Write these settings" {
+            terminal.type_until("yes\n", question);
+        }
+        let pid = rustix::process::Pid::from_child(&terminal.child);
+        rustix::process::kill_process(pid, Signal::INT).expect("told to end");
+        terminal.until(shows);
+        if says == "OLD settings" {
+            // The way back is proved, too, if the person will: that is asked in its turn.
+            let end = Instant::now() + Duration::from_secs(60);
+            while terminal.seen.lock().matches("Will you").count() < 2 {
+                assert!(Instant::now() < end, "{}", terminal.seen.lock());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            terminal.type_until("no\n", says);
+        }
+        let seen = terminal.seen.clone();
+        assert_eq!(terminal.ends().code(), Some(1), "{}", seen.lock());
+        assert!(seen.lock().contains(says), "{}", seen.lock());
+        assert_eq!(settings(), before);
+        let open = desk.folder().join(".local/share/steadyhand/controllers.d/open");
+        assert!(fs::read_dir(open).map_or(0, Iterator::count) == 0, "no journal is left");
+    }
+}
+
+#[test]
 fn a_technician_writes_a_new_stages_settings_and_goes_through_it() {
     let desk = Desk::new();
     let profile = "[profile]\nname = \"new\"\nsource = \"this test\"\ndriver = \"grbl\"\n[settings]\n\"$110\" = 600\n\

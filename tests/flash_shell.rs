@@ -102,9 +102,14 @@ fn a_technician_looks_writes_and_goes_back() {
     assert_eq!(shop.open_journals(), [] as [PathBuf; 0]);
     assert!(Path::new(&backup).with_extension("log").exists(), "what was done is on record");
 
+    // Nor does the same command prove it before the power was off, whatever is there.
+    for more in [&["--yes"][..], &["--dry-run"]] {
+        let again = shop.flash(&[&["profile.toml", "--port", &shop.port], more].concat());
+        assert_eq!(again.status.code(), Some(4), "{}", text(&again.stderr));
+    }
     shop.fault(r#""fault": "reset""#);
     std::thread::sleep(Duration::from_secs(1));
-    let again = shop.flash(&["profile.toml", "--port", &shop.port, "--yes"]);
+    let again = shop.flash(&["profile.toml", "--port", &shop.port, "--yes", "--restarted"]);
     assert!(
         again.status.success() && text(&again.stderr).contains("has these settings already"),
         "{}",
@@ -121,7 +126,110 @@ fn a_technician_looks_writes_and_goes_back() {
     let dumped = shop.flash(&["dump", "--port", &shop.port]);
     fs::write(shop.folder.path().join("dumped.toml"), &dumped.stdout).expect("written");
     let same = shop.flash(&["dumped.toml", "--port", &shop.port, "--yes"]);
-    assert!(same.status.success() && text(&same.stderr).contains("already"), "{}", text(&same.stderr));
+    assert!(same.status.code() == Some(4) && text(&same.stderr).contains("already"), "{}", text(&same.stderr));
+}
+
+/// A run that is killed once its journal is there.
+fn cut_off(shop: &Shop) {
+    for _ in 0..20 {
+        let mut child = shop
+            .command(&["profile.toml", "--port", &shop.port, "--yes"])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let begun = Instant::now();
+        while shop.open_journals().is_empty() && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().expect("killed");
+        child.wait().expect("dead");
+        if !shop.open_journals().is_empty() {
+            return;
+        }
+    }
+    panic!("no run was cut off");
+}
+
+#[test]
+fn a_memory_that_keeps_nothing_is_not_taken_for_one_that_does() {
+    let shop = Shop::new();
+    let before = shop.settings();
+    shop.fault(r#""fault": "store_dead", "on": true"#);
+    let run = |more: &[&str]| shop.flash(&[&["profile.toml", "--port", &shop.port], more].concat());
+    assert_eq!(run(&["--yes"]).status.code(), Some(4));
+    assert_eq!(run(&["--yes"]).status.code(), Some(4), "it was not off in between");
+    shop.fault(r#""fault": "reset""#);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(shop.settings(), before);
+    let told = text(&run(&["--yes", "--restarted", "--dry-run"]).stderr);
+    assert!(told.contains("6 of 36 settings change"), "{told}");
+}
+
+#[test]
+fn a_change_that_was_cut_off_goes_on_under_another_name_of_the_port_and_into_no_other_controller() {
+    let mut shop = Shop::new();
+    let link = shop.folder.path().join("by-id");
+    let real = std::mem::replace(&mut shop.port, link.display().to_string());
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    let looked = shop.flash(&["profile.toml", "--port", &shop.port, "--dry-run", "--json"]);
+    let told: Value = serde_json::from_slice(&looked.stdout).expect("JSON");
+    let backup = told["backup"].as_str().expect("a backup").to_owned();
+    cut_off(&shop);
+    // Another board answers at that name now, as at the name of an adapter that was plugged in elsewhere.
+    let text_of = hw_sim::MICROSCOPE_TOML
+        .replace("\"$100\" = 400", "\"$100\" = 250")
+        .replace("\"$111\" = 1200", "\"$111\" = 500");
+    assert_ne!(text_of, hw_sim::MICROSCOPE_TOML);
+    let other = Running::start(hw_sim::Bench::from_toml(&text_of).expect("a bench"), hw_sim::serve::Options::default())
+        .expect("a bench");
+    let elsewhere = other.paths().into_iter().find(|(id, _)| id == "scope").expect("a port").1;
+    let moved = |to: &str| {
+        fs::remove_file(&link).expect("removed");
+        std::os::unix::fs::symlink(to, &link).expect("a link");
+    };
+    moved(&elsewhere);
+    let refused = shop.flash(&["--resume", "--yes"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("it may be another controller"), "{}", text(&refused.stderr));
+    assert_eq!(shop.open_journals().len(), 1, "it stays open");
+    let now = other.with_bench(|b| b.control(r#"{"cmd": "settings", "device": "scope"}"#));
+    assert!(now.contains("250.000") && !now.contains("320.000"), "{now}");
+    // The right one is back, under another name of the system's.
+    moved(&real);
+    fs::rename(&shop.open_journals()[0], shop.open_journals()[0].with_file_name("dev-ttyUSB7-1.toml"))
+        .expect("renamed");
+    let resumed = shop.flash(&["--resume", "--yes"]);
+    assert_eq!(resumed.status.code(), Some(4), "{}", text(&resumed.stderr));
+    assert_eq!(shop.open_journals(), [] as [PathBuf; 0]);
+    assert_eq!(shop.settings()["$120"], "150.000");
+    // A backup of a controller without a number doesn't go into it either, unless a person says that it is the one.
+    let restored = shop.flash(&["--restore", &backup, "--port", &elsewhere, "--yes"]);
+    assert!(text(&restored.stderr).contains("--allow other-controller"), "{}", text(&restored.stderr));
+    assert_eq!(restored.status.code(), Some(1));
+}
+
+#[test]
+fn of_two_at_once_the_second_is_told_of_the_first() {
+    let shop = Shop::new();
+    let mut first = shop
+        .command(&["profile.toml", "--port", &shop.port, "--yes"])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let begun = Instant::now();
+    while shop.open_journals().is_empty() && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    for arguments in [&["profile.toml", "--port", &shop.port, "--yes"][..], &["--resume", "--yes"]] {
+        let second = shop.flash(arguments);
+        let told = text(&second.stderr);
+        if first.try_wait().expect("asked").is_some() {
+            break;
+        }
+        assert_eq!(second.status.code(), Some(1), "{told}");
+        assert!(told.contains(&format!("being changed already, by process {}", first.id())), "{told}");
+    }
+    assert_eq!(first.wait().expect("ended").code(), Some(4), "it was not disturbed");
 }
 
 #[test]

@@ -142,6 +142,25 @@ fn another_origin_or_sign_restores_nothing() {
 }
 
 #[test]
+fn a_count_under_settings_that_give_it_another_meaning_is_not_restored() {
+    for (setting, restored) in [("$3=1", false), ("$110=1100", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = homed(dir.path());
+        assert!(lab.handle.standstills().flush(Duration::from_secs(10)));
+        let Lab { mut bench, .. } = lab;
+        // While this program is away, another one turns an axis round, or makes one slower.
+        bench.write("scope", format!("{setting}\n").as_bytes());
+        let later = bench.now() + Duration::from_secs(1);
+        bench.advance(later);
+        let mut lab = Lab::with(DEMO, bench, kept(dir.path()));
+        lab.online();
+        lab.run_ms(600);
+        let expected = if restored { Trust::Restored } else { Trust::Unknown };
+        assert_eq!(trust(&lab), [expected; 3], "{setting}");
+    }
+}
+
+#[test]
 fn a_pulled_cable_costs_trust_until_the_controller_says_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let mut lab = homed(dir.path());

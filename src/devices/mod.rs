@@ -359,6 +359,9 @@ pub struct StageFacts {
     pub powered_at_rest: Option<bool>,
     /// Whether a limit switch that is met in a move is an alarm.
     pub hard_limits: Option<bool>,
+    /// What its counts mean, beyond what they are: settings with which the same count is another place. A position is not
+    /// restored when it has changed.
+    pub meaning: String,
     /// The controller's names of axes that its homing cycle moves, too, though the rig file doesn't have them.
     pub homes_also: Vec<String>,
 }

@@ -67,6 +67,9 @@ pub enum Order {
     },
     /// Everything into the memory that outlives the power. Answered as a write.
     Save,
+    /// Takes back what the memory that outlives the power holds: what else is in working memory is gone, and what is read
+    /// then is what was kept. Answered as a write, at once by a controller that keeps each write.
+    Recall,
     /// Loads the settings as when power comes on. Answered by [`SettingsEvent::Done`] when it was seen to restart, else by
     /// [`SettingsEvent::Refused`]: then only a person can switch it off and on.
     Restart,
@@ -385,6 +388,7 @@ pub const DANGERS: &[(&str, &str)] = &[
     ("limits-off", "limit switches, soft limits or homing are switched off, or limits are moved outwards"),
     ("idle-power", "motors are switched off at rest, and an axis may not stay where it is"),
     ("startup", "the controller carries out a line of its own whenever it starts"),
+    ("other-controller", "what is of one controller goes into one that can't be told to be the same"),
 ];
 
 /// What is wrong with a set of settings.

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::profile::toml_text;
 use super::run::Goal;
-use crate::devices::settings::{Controller, Table};
+use crate::devices::settings::{Controller, Setting, Table};
 use crate::model::{Code, RigError};
 use crate::store;
 
@@ -49,12 +49,21 @@ pub fn folder() -> Result<PathBuf, RigError> {
 
 /// The file of the journal for a port.
 pub fn file(folder: &Path, port: &str, address: u8) -> PathBuf {
+    folder.join("open").join(name(port, address))
+}
+
+/// Where a change is kept that is whole, and that no restart has proved yet.
+pub fn unproved(folder: &Path, port: &str, address: u8) -> PathBuf {
+    folder.join("unproved").join(name(port, address))
+}
+
+fn name(port: &str, address: u8) -> String {
     let name: String = real(port).chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    folder.join("open").join(format!("{}-{address}.toml", name.trim_matches('-')))
+    format!("{}-{address}.toml", name.trim_matches('-'))
 }
 
 /// A port by the name that it really has: links of udev lead to it.
-fn real(port: &str) -> String {
+pub fn real(port: &str) -> String {
     let at = Path::new(port);
     match std::fs::canonicalize(at) {
         Ok(path) if at.is_absolute() => path.to_string_lossy().into_owned(),
@@ -100,6 +109,11 @@ pub fn at_port(folder: &Path, port: &str) -> Result<Option<(PathBuf, Journal)>, 
 }
 
 impl Journal {
+    /// The one in a file; `None` where there is none that can be read.
+    pub fn load(path: &Path) -> Option<Journal> {
+        Journal::parse(&std::fs::read_to_string(path).ok()?).ok()
+    }
+
     /// Writes it; it is on the disk when this returns.
     ///
     /// # Errors
@@ -199,6 +213,14 @@ impl Journal {
             old: table("old")?,
             new: table("new")?,
         })
+    }
+
+    /// The settings that the controller has now and had neither before, nor shall have: it may be another one.
+    pub fn strange<'a>(&self, now: &'a Table) -> Vec<&'a Setting> {
+        let is = |all: &[(String, String)], s: &Setting| {
+            all.iter().any(|(name, value)| *name == s.name && s.meaning.form.same(value, &s.value))
+        };
+        now.iter().filter(|s| s.meaning.kept && !is(&self.old, s) && !is(&self.new, s)).collect()
     }
 
     /// The settings before and those that it shall have, with what the controller itself says they mean.

@@ -35,6 +35,9 @@ pub trait Hands {
     /// Asks the person to switch the controller off and on; whether they will.
     fn power_cycle(&mut self) -> bool;
 
+    /// Whether somebody has asked for the end since this was asked last.
+    fn ended(&mut self) -> bool;
+
     /// Shows how far it is.
     fn progress(&mut self, run: &Run);
 }
@@ -48,6 +51,9 @@ pub fn carry_out(run: &mut Run, hands: &mut dyn Hands) -> Outcome {
             Step::Keep(goal) => run.kept(hands.keep(goal)),
             Step::PowerCycle => run.person(hands.power_cycle()),
             Step::Over(outcome) => return outcome,
+        }
+        if hands.ended() {
+            run.turn_back();
         }
     }
 }

@@ -204,6 +204,13 @@ impl Run {
         }
     }
 
+    /// Somebody wants it to end: back to the old settings, if that is not the way already.
+    pub fn turn_back(&mut self) {
+        if self.goal == Goal::New && !matches!(self.at, At::Over(_)) {
+            self.back("it was told to end");
+        }
+    }
+
     /// A person has switched the controller off and on, or won't.
     pub fn person(&mut self, will: bool) {
         if will {

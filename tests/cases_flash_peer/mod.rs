@@ -179,5 +179,9 @@ impl Hands for Peer {
         false
     }
 
+    fn ended(&mut self) -> bool {
+        false
+    }
+
     fn progress(&mut self, _: &Run) {}
 }

@@ -230,5 +230,9 @@ impl Hands for Shop {
         self.person
     }
 
+    fn ended(&mut self) -> bool {
+        false
+    }
+
     fn progress(&mut self, _: &Run) {}
 }

@@ -80,10 +80,10 @@ impl StageUnit {
         }
     }
 
-    /// What tells this controller from others.
+    /// What tells this controller from others, and from itself with settings that give its counts another meaning.
     fn controller(&self) -> String {
         let i = &self.facts.identity;
-        format!("{} {} {}", i.model, i.firmware, i.serial).trim().to_owned()
+        format!("{} {} {} {}", i.model, i.firmware, i.serial, self.facts.meaning).trim().to_owned()
     }
 
     /// The controller's own count of an axis, in the base unit.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::super::owners::{PROMPT, candidates};
@@ -19,6 +19,8 @@ use crate::model::{Name, harmless};
 
 /// How long a port that can't be opened is tried.
 const OPEN: Duration = Duration::from_secs(8);
+/// What a shell expects of a program that Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
 /// So often a list of settings is asked for.
 const READS: usize = 3;
 
@@ -40,14 +42,38 @@ impl Place {
     }
 }
 
+/// How far the program is, for who asks it to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// Nothing has been written.
+    Before,
+    /// A run is under way: it leads back first.
+    Writing,
+    /// The run is over.
+    After,
+    /// Axes may move, and who moves them sees to the end.
+    Moving,
+}
+
 /// How often somebody has asked for the end. The first time leads back to the old settings.
 #[derive(Clone, Default)]
-pub(super) struct Ends(Arc<AtomicU32>);
+pub(super) struct Ends {
+    count: Arc<AtomicU32>,
+    phase: Arc<AtomicU8>,
+}
 
 impl Ends {
-    /// Listens for signals from now on; the second ends the program at once, and leaves the journal.
+    /// Tells how far the program is.
+    pub(super) fn phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Listens for signals from now on. In a run the second ends the program at once, and leaves the journal.
     fn listen(&self) -> Result<(), String> {
-        let count = self.0.clone();
+        self.phase(Phase::Before);
+        let (count, phase) = (self.count.clone(), self.phase.clone());
+        let is = move |which: Phase| phase.load(Ordering::Relaxed) == which as u8;
         let threads = runtime(false).map_err(|e| format!("the system gives no threads: {e}"))?;
         std::thread::Builder::new()
             .name("signals".into())
@@ -55,11 +81,24 @@ impl Ends {
                 threads.block_on(async {
                     loop {
                         signal().await;
-                        if count.fetch_add(1, Ordering::Relaxed) > 0 {
-                            say(io::stderr(), "error: ended in the middle; steadyhand flash --resume goes on");
-                            std::process::exit(i32::from(super::MIXED));
+                        if is(Phase::Moving) {
+                            continue;
                         }
-                        say(io::stderr(), "Going back to the old settings … (once more ends it at once)");
+                        if is(Phase::After) {
+                            std::process::exit(INTERRUPTED);
+                        }
+                        let before = count.fetch_add(1, Ordering::Relaxed);
+                        match (is(Phase::Writing), before) {
+                            (false, 0) => say(io::stderr(), "Ending; nothing was written."),
+                            (false, _) => std::process::exit(INTERRUPTED),
+                            (true, 0) => {
+                                say(io::stderr(), "Going back to the old settings … (once more ends it at once)");
+                            }
+                            (true, _) => {
+                                say(io::stderr(), "error: ended in the middle; steadyhand flash --resume goes on");
+                                std::process::exit(i32::from(super::MIXED));
+                            }
+                        }
                     }
                 });
             })
@@ -68,7 +107,7 @@ impl Ends {
     }
 
     fn count(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed)
     }
 }
 
@@ -101,16 +140,32 @@ impl Bench {
         Err(format!("controllers of driver {driver} have no address; leave --address out"))
     }
 
+    /// Tells how far the program is, for who asks it to end.
+    pub(super) fn ends(&self) -> Ends {
+        self.ends.clone()
+    }
+
     pub(super) fn keeping(&self) -> &'static Keeping {
         self.keeping
     }
 
     /// Gives an order and waits for its answer.
     pub(super) fn order(&mut self, order: Order) -> SettingsEvent {
+        let over = self.over();
+        settle(self.settings.as_mut(), order, OPEN, &over)
+    }
+
+    /// Tells whether somebody has asked for the end that has not been heeded yet.
+    pub(super) fn over(&self) -> impl Fn() -> bool + use<> {
         let (ends, heeded) = (self.ends.clone(), self.heeded);
-        let event = settle(self.settings.as_mut(), order, OPEN, &|| ends.count() > heeded);
+        move || ends.count() > heeded
+    }
+
+    /// The same, and heeds it.
+    pub(super) fn heed(&mut self) -> bool {
+        let over = self.over()();
         self.heeded = self.ends.count();
-        event
+        over
     }
 
     /// Who it is.
@@ -122,6 +177,40 @@ impl Bench {
             SettingsEvent::Known(who) => Ok(who),
             other => Err(format!("{} could not be identified: {}", self.place.port, words(&other))),
         }
+    }
+
+    /// The settings that outlive the power. Of a controller that keeps them only when it is told to, what else is in its
+    /// working memory would be kept along with a change; so that is taken back first, or only told when one `looks`.
+    ///
+    /// # Errors
+    /// In words, when they can't be read.
+    pub(super) fn kept(&mut self, looks: bool) -> Result<Table, String> {
+        let working = self.read()?;
+        if !self.keeping.saves {
+            return Ok(working);
+        }
+        if looks {
+            say(
+                io::stderr(),
+                "These are the settings in its working memory; a run begins with what outlives the power.",
+            );
+            return Ok(working);
+        }
+        match self.order(Order::Recall) {
+            SettingsEvent::Done => {}
+            other => return Err(format!("what its memory holds can't be taken back: {}", words(&other))),
+        }
+        let kept = self.read()?;
+        let differ = working.differences(&kept);
+        if !differ.is_empty() {
+            let value = |v: &Option<String>| v.clone().unwrap_or_default();
+            let one = |(name, was, is): &(String, Option<String>, Option<String>)| {
+                format!("{name} was {} and is {} again", value(was), value(is))
+            };
+            let all: Vec<String> = differ.iter().map(one).collect();
+            say(io::stderr(), &format!("note: its working memory was not kept: {}.", all.join(", ")));
+        }
+        Ok(kept)
     }
 
     /// All its settings.

@@ -11,10 +11,11 @@ mod verify;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::init::person::{Nobody, Person, Terminal, yes};
+use super::init::person::{Nobody, Person, Terminal};
 use super::{colours, fail, say};
 use crate::config::{self, Problems};
 use crate::devices::link::{self, Leave};
@@ -22,7 +23,8 @@ use crate::flash::journal::{self, Journal};
 use crate::flash::plan::{known_dangers, plan};
 use crate::flash::profile::{Profile, Read};
 use crate::flash::run::{Outcome, Run};
-use bench::{Bench, Place};
+use crate::gateway::local::Sole;
+use bench::{Bench, Phase, Place};
 use record::Record;
 
 /// Write a controller's settings into the memory that outlives the power, with a way back.
@@ -67,6 +69,10 @@ pub(super) struct FlashArgs {
     /// Show what would change, and write nothing but the backup.
     #[arg(long)]
     dry_run: bool,
+    /// The controller was switched off and on since these settings were written: that they are there proves that they
+    /// outlive the power.
+    #[arg(long, conflicts_with = "resume")]
+    restarted: bool,
     /// Ask nothing.
     #[arg(long)]
     yes: bool,
@@ -134,6 +140,10 @@ pub(super) fn leave(at: &config::Link) -> Leave {
         let Some(port) = link::path(&at) else { return Ok(()) };
         match journal::at_port(&folder, &port) {
             Ok(None) => Ok(()),
+            Ok(Some((_, open))) if Work::at(&port).is_err() => Err(format!(
+                "The settings of {} are being changed, since {}; the port is opened by itself afterwards.",
+                open.who, open.began
+            )),
             Ok(Some((_, open))) => Err(format!(
                 "A change of the settings of {}, begun {}, was cut off: what it holds nobody knows. Run `steadyhand flash \
                  --resume --port {port}`; the port is opened by itself afterwards.",
@@ -142,6 +152,28 @@ pub(super) fn leave(at: &config::Link) -> Leave {
             Err(error) => Err(error.what),
         }
     })
+}
+
+/// The right to change settings at a port, of one process at a time.
+struct Work(#[expect(dead_code, reason = "it is held")] Option<Sole>);
+
+impl Work {
+    /// # Errors
+    /// Who has it.
+    fn at(port: &str) -> Result<Work, String> {
+        let mut who = String::new();
+        // Who only looks whether somebody is at work has it for a moment.
+        for _ in 0..4 {
+            match Sole::take(&format!("settings at {}", journal::real(port)), "flash") {
+                Ok(Ok(sole)) => return Ok(Work(Some(sole))),
+                Ok(Err(other)) => who = other,
+                // Without a folder for locks the port itself is the lock.
+                Err(_) => return Ok(Work(None)),
+            }
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        Err(format!("settings at {port} are being changed already, by {who}: wait until that has ended"))
+    }
 }
 
 fn write(args: &FlashArgs) -> Result<ExitCode, String> {
@@ -162,22 +194,44 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
         return Err("this is no backup: it has no [backup] section. Give it as a profile".into());
     }
     let place = place(args, &read.profile)?;
+    let _work = Work::at(&place.port)?;
     no_open_journal(&place)?;
     let mut person = person(args);
     let mut bench = Bench::open(&read.profile.driver, place)?;
     let who = bench.identify()?;
     say(io::stderr(), &format!("This is {who}, with the axes {}.", who.axes.join(", ")));
-    let old = bench.read()?;
+    if args.restore.is_some() {
+        same_place(args, &read.profile, &bench, person.as_mut())?;
+    }
     let keeping = bench.keeping();
+    let old = bench.kept(args.dry_run)?;
     let backup = files::back_up(&read.profile.driver, &who, &old, &bench.place, args.at.backup_dir.as_deref())?;
     say(io::stderr(), &format!("All its settings are kept in {}.", backup.display()));
     let plan = plan(&read, keeping, &who, &old, args.axis.as_deref(), &args.allow).map_err(|p| told(&p))?;
     say(io::stderr(), &show::plan(&plan, keeping));
-    if plan.changes.is_empty() {
+    let folder = journal::folder().map_err(|e| e.what)?;
+    let unproved = journal::unproved(&folder, &bench.place.port, bench.place.address);
+    // A change that was whole, and that nobody saw outlive the power.
+    let owed = Journal::load(&unproved).filter(|j| j.who == who && j.strange(&old).is_empty());
+    let owed = if args.restarted && plan.changes.is_empty() && !args.dry_run {
+        // By the person's word what was read is what outlives the power.
+        let _ = std::fs::remove_file(&unproved);
+        None
+    } else {
+        owed
+    };
+    if plan.changes.is_empty() && (owed.is_none() || args.dry_run) {
         if args.json {
             say(io::stdout(), &show::ended(&plan, &backup, None));
         }
         say(io::stderr(), "The controller has these settings already; nothing was written.");
+        if owed.is_some() {
+            say(
+                io::stderr(),
+                "That they outlive the power is not proved: the same command without --dry-run proves it.",
+            );
+            return Ok(ExitCode::from(UNPROVED));
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
@@ -186,16 +240,22 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if !args.yes {
+    if plan.changes.is_empty() {
+        say(
+            io::stderr(),
+            "The controller has these settings already. That they outlive the power is still to be proved.",
+        );
+    } else if !args.yes {
         if !person.is_there() {
             return Err(
                 "nobody is there to say yes: standard input is no terminal. Add --yes, or --dry-run to look".into()
             );
         }
-        if !yes(person.as_mut(), "Write these settings", false)? {
+        if !agreed(person.as_mut(), &bench, "Write these settings", false) {
             return Err("nothing was written".into());
         }
     }
+    let before = owed.filter(|_| plan.changes.is_empty()).map(|owed| owed.old);
     let journal = Journal {
         goal: crate::flash::run::Goal::New,
         driver: read.profile.driver.clone(),
@@ -205,18 +265,22 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
         who: who.clone(),
         backup: backup.clone(),
         began: now(),
-        old: journal::values(&plan.old),
+        old: before.unwrap_or_else(|| journal::values(&plan.old)),
         new: journal::values(&plan.new),
     };
-    let mut run = Run::new(who, plan.old.clone(), plan.new.clone(), keeping);
+    let (was, new) = journal.tables(&plan.old)?;
+    let mut run = Run::new(who, was, new, keeping);
     let place = bench.place.clone();
-    let outcome = carried_out(&mut run, bench, journal, person.as_mut(), &backup)?;
+    let ends = bench.ends();
+    let file = journal::file(&folder, &place.port, place.address);
+    let outcome = carried_out(&mut run, bench, journal, person.as_mut(), &backup, file)?;
     if args.json {
         say(io::stdout(), &show::ended(&plan, &backup, Some(&outcome)));
     }
     if let Outcome::New { .. } = outcome {
         rig::update(args.rig.as_deref(), &place, keeping, (&plan.old, &plan.new), person.as_mut())?;
         if args.verify {
+            ends.phase(Phase::Moving);
             commissioned(args, &place, &read.profile, person.as_mut(), &backup)?;
         }
     }
@@ -278,14 +342,69 @@ fn carried_out(
     journal: Journal,
     person: &mut dyn Person,
     backup: &Path,
+    file: PathBuf,
 ) -> Result<Outcome, String> {
-    let file = journal::file(&journal::folder().map_err(|e| e.what)?, &journal.port, journal.address);
+    let ends = bench.ends();
+    ends.phase(Phase::Writing);
+    let folder = journal::folder().map_err(|e| e.what)?;
+    let unproved = journal::unproved(&folder, &journal.port, journal.address);
+    let kept = journal.clone();
     let mut hands = Record::new(bench, journal, file, person);
     let outcome = crate::flash::carry_out(run, &mut hands);
     let told = show::outcome(&outcome, backup);
     hands.finish(&outcome, run.log(), &told)?;
+    ends.phase(Phase::After);
     say(io::stderr(), &told);
+    if matches!(outcome, Outcome::New { proved: false }) {
+        kept.write(&unproved).map_err(|e| e.what)?;
+    } else {
+        // Mostly there is none.
+        let _ = std::fs::remove_file(&unproved);
+    }
     Ok(outcome)
+}
+
+/// A yes or a no; who asks for the end says no.
+fn agreed(person: &mut dyn Person, bench: &Bench, question: &str, proposal: bool) -> bool {
+    if !person.is_there() {
+        return proposal;
+    }
+    let shown = format!("{question} [{}]:", if proposal { "yes" } else { "no" });
+    loop {
+        match person.line_unless(&shown, &bench.over()).map(|l| l.to_ascii_lowercase()).as_deref() {
+            None | Some("n" | "no") => return false,
+            Some("y" | "yes") => return true,
+            Some("") => return proposal,
+            Some(_) => person.say("  answer yes or no"),
+        }
+    }
+}
+
+/// What is of one controller may go into another only when a person says so.
+fn other(args: &FlashArgs, person: &mut dyn Person, bench: &Bench, what: &str) -> Result<(), String> {
+    if args.allow.iter().any(|a| a == "other-controller") {
+        return Ok(());
+    }
+    person.say(what);
+    if person.is_there() && agreed(person, bench, "Is it the one all the same", false) {
+        return Ok(());
+    }
+    Err(format!("{what} If it is the one all the same, add --allow other-controller; nothing was written"))
+}
+
+/// A backup of a controller without a serial number goes where it came from.
+fn same_place(args: &FlashArgs, backup: &Profile, bench: &Bench, person: &mut dyn Person) -> Result<(), String> {
+    let (Some(serial), Some((port, address))) = (&backup.serial, &backup.place) else { return Ok(()) };
+    let here = &bench.place;
+    if !serial.is_empty() || (journal::real(port) == journal::real(&here.port) && *address == here.address) {
+        return Ok(());
+    }
+    let what = format!(
+        "The backup is of the controller at {port}, which has no serial number, and this is the one at {}: nothing tells \
+         them apart.",
+        here.port
+    );
+    other(args, person, bench, &what)
 }
 
 fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
@@ -294,7 +413,7 @@ fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
         Some(port) => journal::at_port(&folder, port).map_err(|e| e.what)?.into_iter().collect(),
         None => journal::open(&folder).map_err(|e| e.what)?,
     };
-    let (_, journal) = match found.as_slice() {
+    let (file, journal) = match found.as_slice() {
         [] => return Err("no change of settings is open".into()),
         [one] => one.clone(),
         many => {
@@ -302,6 +421,10 @@ fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
             return Err(format!("several are open; say which with --port: {}", ports.join(", ")));
         }
     };
+    let _work = Work::at(&journal.port)?;
+    if !file.exists() {
+        return Err("no change of settings is open any more".into());
+    }
     let mut person = person(args);
     let place = Place { port: journal.port.clone(), baud: journal.baud, address: journal.address };
     let mut bench = Bench::open(&journal.driver, place)?;
@@ -311,12 +434,29 @@ fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
     }
     let now = bench.read()?;
     let (old, new) = journal.tables(&now)?;
+    let strange = journal.strange(&now);
+    if !strange.is_empty() && who.serial.is_empty() {
+        let some: Vec<String> = strange.iter().take(5).map(|s| format!("{} = {}", s.name, s.value)).collect();
+        let what = format!(
+            "{} of its settings are neither as before the change nor as after it ({}{}): it may be another controller, or \
+             its memory was lost.",
+            strange.len(),
+            some.join(", "),
+            if strange.len() > some.len() { " …" } else { "" }
+        );
+        other(args, person.as_mut(), &bench, &what)?;
+    }
     let goal = journal.goal;
     let to = if goal == crate::flash::run::Goal::New { "the new settings" } else { "the old settings" };
     say(io::stderr(), &format!("The change of {who} that was begun {} goes on to {to}.", journal.began));
+    let wanted = if goal == crate::flash::run::Goal::New { &new } else { &old };
+    say(io::stderr(), &show::changes(&now.changes(wanted)));
+    if !args.yes && !agreed(person.as_mut(), &bench, "Go on", true) {
+        return Err("nothing was written; the change stays open".into());
+    }
     let mut run = Run::resumed(goal, who, old, new, bench.keeping());
     let backup = journal.backup.clone();
-    let outcome = carried_out(&mut run, bench, journal, person.as_mut(), &backup)?;
+    let outcome = carried_out(&mut run, bench, journal, person.as_mut(), &backup, file)?;
     if args.json {
         say(io::stdout(), &show::resumed(&outcome, &backup));
     }

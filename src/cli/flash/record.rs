@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::super::init::person::{Person, yes};
+use super::super::init::person::Person;
 use super::bench::Bench;
 use crate::devices::settings::{Order, SettingsEvent};
 use crate::flash::Hands;
@@ -64,10 +64,28 @@ impl Hands for Record<'_> {
     }
 
     fn power_cycle(&mut self) -> bool {
+        if !self.person.is_there() {
+            return false;
+        }
+        let over = self.bench.over();
         self.bar.suspend(|| {
-            let question = "The controller can't be restarted from here. Switch it off and on, after a yes. Will you";
-            self.person.is_there() && yes(self.person, question, true).unwrap_or(false)
+            let question =
+                "The controller can't be restarted from here. Switch it off and on, after a yes. Will you [yes]:";
+            loop {
+                let answer = self.person.line_unless(question, &over);
+                match answer.as_deref().map(str::to_ascii_lowercase).as_deref() {
+                    Some("" | "y" | "yes") => break,
+                    Some("n" | "no") | None => return false,
+                    Some(_) => self.person.say("  answer yes or no"),
+                }
+            }
+            self.person.say("Switch it off and on now; it is waited for, for at most five minutes.");
+            true
         })
+    }
+
+    fn ended(&mut self) -> bool {
+        self.bench.heed()
     }
 
     fn progress(&mut self, run: &Run) {

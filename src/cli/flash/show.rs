@@ -24,13 +24,7 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
 pub(super) fn plan(plan: &Plan, keeping: &Keeping) -> String {
     let mut text = String::new();
     if !plan.changes.is_empty() {
-        let head = ["setting", "now", "new", "unit", "what it is"].map(str::to_owned).to_vec();
-        let row = |c: &Change| {
-            let shown = |v: &str| if v.is_empty() { "(nothing)".to_owned() } else { v.to_owned() };
-            vec![c.name.clone(), shown(&c.old), shown(&c.new), c.meaning.unit.clone(), c.meaning.what.clone()]
-        };
-        let rows: Vec<Vec<String>> = std::iter::once(head).chain(plan.changes.iter().map(row)).collect();
-        text += &table(&rows);
+        text += &changes(&plan.changes);
         text += &match keeping.endurance {
             Some(endurance) => {
                 format!("\n{} of {} settings change. Memory: {endurance}.", plan.changes.len(), plan.old.iter().count())
@@ -47,6 +41,20 @@ pub(super) fn plan(plan: &Plan, keeping: &Keeping) -> String {
     text
 }
 
+/// Changes, one below the other.
+pub(super) fn changes(changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return "  Nothing differs any more.".into();
+    }
+    let head = ["setting", "now", "new", "unit", "what it is"].map(str::to_owned).to_vec();
+    let row = |c: &Change| {
+        let shown = |v: &str| if v.is_empty() { "(nothing)".to_owned() } else { v.to_owned() };
+        vec![c.name.clone(), shown(&c.old), shown(&c.new), c.meaning.unit.clone(), c.meaning.what.clone()]
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(changes.iter().map(row)).collect();
+    table(&rows)
+}
+
 /// How it ended, in words.
 pub(super) fn outcome(outcome: &Outcome, backup: &Path) -> String {
     let backup = backup.display();
@@ -56,7 +64,7 @@ pub(super) fn outcome(outcome: &Outcome, backup: &Path) -> String {
         }
         Outcome::New { proved: false } => {
             "The controller holds the new settings. It was not seen to restart: whether they outlive the power is not \
-             proved. Switch it off and on, and run the same command again: it then says that nothing changes."
+             proved. Switch it off and on, and run the same command again with --restarted: it compares."
                 .into()
         }
         Outcome::Old { proved, why } => {

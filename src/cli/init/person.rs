@@ -1,6 +1,11 @@
 //! Questions to the person at the terminal, and what is taken when nobody is there to answer.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Write};
+use std::sync::LazyLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::super::say;
 
@@ -10,6 +15,11 @@ pub(in super::super) trait Person {
     fn say(&mut self, text: &str);
     /// Asks for one line, without its end; `None` when no more lines come.
     fn line(&mut self, question: &str) -> Option<String>;
+    /// The same, unless `over` says meanwhile that nobody is to be waited for any more: `None` then, too.
+    fn line_unless(&mut self, question: &str, over: &dyn Fn() -> bool) -> Option<String> {
+        let _ = over;
+        self.line(question)
+    }
     /// Whether somebody is there. Nobody means that proposals are taken, and that nothing is moved.
     fn is_there(&self) -> bool;
 }
@@ -23,17 +33,63 @@ impl Person for Terminal {
     }
 
     fn line(&mut self, question: &str) -> Option<String> {
-        use std::io::Write;
+        self.line_unless(question, &|| false)
+    }
+
+    fn line_unless(&mut self, question: &str, over: &dyn Fn() -> bool) -> Option<String> {
         let mut out = io::stderr();
         let _ = write!(out, "{question} ");
         let _ = out.flush();
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line);
-        read.is_ok_and(|n| n > 0).then(|| line.trim().to_owned())
+        LINES.lock().next(over)
     }
 
     fn is_there(&self) -> bool {
         true
+    }
+}
+
+/// The terminal's lines, read by a thread one at a time, since nothing takes a read back that waits: who gives up waiting
+/// leaves the line to the next question.
+struct Lines {
+    ask: SyncSender<()>,
+    answers: Receiver<Option<String>>,
+    asked: bool,
+}
+
+static LINES: LazyLock<Mutex<Lines>> = LazyLock::new(|| {
+    let (ask, asks) = sync_channel(1);
+    let (answer, answers) = sync_channel(1);
+    let read = move || {
+        while asks.recv().is_ok() {
+            let mut line = String::new();
+            let read = io::stdin().lock().read_line(&mut line);
+            if answer.send(read.is_ok_and(|n| n > 0).then(|| line.trim().to_owned())).is_err() {
+                return;
+            }
+        }
+    };
+    // Without the thread there is no line: its ends of the channels are gone.
+    drop(std::thread::Builder::new().name("terminal".into()).spawn(read));
+    Mutex::new(Lines { ask, answers, asked: false })
+});
+
+impl Lines {
+    fn next(&mut self, over: &dyn Fn() -> bool) -> Option<String> {
+        if !self.asked && self.ask.send(()).is_err() {
+            return None;
+        }
+        self.asked = true;
+        loop {
+            match self.answers.recv_timeout(Duration::from_millis(50)) {
+                Ok(line) => {
+                    self.asked = false;
+                    return line;
+                }
+                Err(RecvTimeoutError::Timeout) if over() => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
     }
 }
 

@@ -80,6 +80,7 @@ enum At {
     Get(usize),
     Set,
     Save,
+    Recall,
     Reset,
     Back,
     /// It is not there any more, since a person has switched it off.
@@ -165,7 +166,7 @@ impl Talk {
                 true
             }
             At::Get(i) => self.told(i, line, no),
-            At::Set | At::Save => match no {
+            At::Set | At::Save | At::Recall => match no {
                 Some(code) => self.end(SettingsEvent::Refused(refusal(code))),
                 None if line == ":A" => self.end(SettingsEvent::Done),
                 None => false,
@@ -230,6 +231,7 @@ impl Protocol for Talk {
             }
             Order::Write { .. } => self.go(At::Set),
             Order::Save => self.go(At::Save),
+            Order::Recall => self.go(At::Recall),
             Order::Restart => self.go(At::Reset),
             Order::AwaitRestart => self.go(At::Gone),
         }
@@ -249,6 +251,7 @@ impl Protocol for Talk {
                 _ => Next::Over(SettingsEvent::Refused("nothing was to be written".into())),
             },
             At::Save => ask("SS Z".into(), SAVING),
+            At::Recall => ask("SS Y".into(), SAVING),
             At::Reset => ask("~".into(), ANSWER),
             At::Rest => {
                 let nothing = || SettingsEvent::Unclear("nothing was asked".into());
@@ -274,7 +277,7 @@ impl Protocol for Talk {
         self.tries += 1;
         self.waited += ANSWER;
         match self.at() {
-            At::Set | At::Save => Silence::Over(SettingsEvent::Unclear("no answer to the write".into())),
+            At::Set | At::Save | At::Recall => Silence::Over(SettingsEvent::Unclear("no answer to the write".into())),
             At::Reset => Silence::Over(SettingsEvent::Refused("it did not answer to its reset".into())),
             At::Back if self.waited < BOOT => Silence::GoOn,
             At::Gone if self.waited < PERSON => {

@@ -327,6 +327,10 @@ impl Grbl {
             facts.range.push(ends.map(|(range, _)| range));
             facts.home.push(ends.and_then(|(_, home)| home));
         }
+        // Which way the motors turn, inches or millimetres, steps per millimetre.
+        let mut meant = (self.settings.iter()).filter(|(n, _)| matches!(**n, 3 | 13 | 100..=105)).collect::<Vec<_>>();
+        meant.sort_by_key(|(n, _)| **n);
+        facts.meaning = meant.iter().map(|(n, v)| format!("${n}={v}")).collect::<Vec<_>>().join(" ");
         facts.homes = self.settings.get(&22).map(|v| mask(*v) & 1 != 0);
         facts.powered_at_rest = self.settings.get(&1).map(|v| *v >= 255.0);
         facts.hard_limits = self.settings.get(&21).map(|v| mask(*v) & 1 != 0);

@@ -89,7 +89,8 @@ fn meaning(name: &str) -> Option<Meaning> {
         0 => m("length of a step pulse", "µs", Form::Whole).within(3.0, 255.0),
         1 => m("how long motors stay powered at rest (255: always)", "ms", Form::Whole).within(0.0, 255.0),
         2 => m("step pulses inverted, a bit an axis", "", Form::Whole).within(0.0, 63.0),
-        3 => m("directions inverted, a bit an axis", "", Form::Whole).within(0.0, 63.0),
+        3 => m("directions inverted, a bit an axis; a change turns axes round: find each `sign` anew", "", Form::Whole)
+            .within(0.0, 63.0),
         4 => flag("motor enable inverted"),
         5 => flag("limit switches inverted"),
         6 => flag("probe inverted"),
@@ -488,7 +489,7 @@ impl Protocol for Talk {
         self.at = match order {
             Order::Restart => At::Restart,
             Order::AwaitRestart => At::Await,
-            Order::Save => At::Settle,
+            Order::Save | Order::Recall => At::Settle,
             Order::Identify | Order::Read | Order::Write { .. } => At::Knock(0),
         };
     }

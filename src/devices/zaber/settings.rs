@@ -402,7 +402,7 @@ impl Protocol for Talk {
             }
             Order::Read => self.end(SettingsEvent::Refused("it was not identified".into())),
             Order::Write { .. } => self.go(At::Set),
-            Order::Save => self.end(SettingsEvent::Done),
+            Order::Save | Order::Recall => self.end(SettingsEvent::Done),
             Order::Restart => self.go(At::Reset),
             Order::AwaitRestart => self.go(At::Gone),
         }
