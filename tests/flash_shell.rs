@@ -5,6 +5,7 @@
 mod process;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -206,6 +207,45 @@ fn a_change_that_was_cut_off_goes_on_under_another_name_of_the_port_and_into_no_
     let restored = shop.flash(&["--restore", &backup, "--port", &elsewhere, "--yes"]);
     assert!(text(&restored.stderr).contains("--allow other-controller"), "{}", text(&restored.stderr));
     assert_eq!(restored.status.code(), Some(1));
+}
+
+#[test]
+fn what_was_only_in_working_memory_is_not_kept_along() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench =
+        Running::start(hw_sim::Bench::from_toml(hw_sim::ASI_TOML).expect("a bench"), hw_sim::serve::Options::default())
+            .expect("a bench");
+    let port = bench.paths().into_iter().find(|(id, _)| id == "scope").expect("a port").1;
+    fs::write(
+        folder.path().join("profile.toml"),
+        "[profile]\nname = \"a test\"\nsource = \"this test\"\ndriver = \"asi\"\n[axis.Z.settings]\nS = 1.5\n",
+    )
+    .expect("written");
+    let shop = Shop { folder, bench, port };
+    let stored = || shop.bench.with_bench(|b| b.stored("scope", 1));
+    let before = stored();
+    let of =
+        |table: &[(String, String)], name: &str| table.iter().find(|(n, _)| n == name).expect("a setting").1.clone();
+    // A server, or a person at the joystick, has set another speed.
+    let mut line = fs::OpenOptions::new().write(true).open(&shop.port).expect("the port");
+    for _ in 0..3 {
+        line.write_all(b"S X=0.9\r").expect("written");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    drop(line);
+    let written = shop.flash(&["profile.toml", "--port", &shop.port, "--yes", "--json"]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    assert!(
+        text(&written.stderr).contains("its working memory was not kept: S X was 0.9"),
+        "{}",
+        text(&written.stderr)
+    );
+    let after = stored();
+    assert_eq!(of(&after, "S X"), of(&before, "S X"), "it is as it was kept");
+    assert_eq!(of(&after, "S Z").parse::<f64>().ok(), Some(1.5));
+    let told: Value = serde_json::from_slice(&written.stdout).expect("JSON");
+    let backup = fs::read_to_string(told["backup"].as_str().expect("a backup")).expect("read");
+    assert!(!backup.contains("0.9"), "the backup has what outlived the power: {backup}");
 }
 
 #[test]

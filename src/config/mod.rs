@@ -209,7 +209,7 @@ pub fn parse(text: &str, file: &Path, known: &KnownDrivers) -> Result<Rig, Probl
 }
 
 fn too_large(file: &Path) -> Problems {
-    Problems::unreadable(file, "the file is larger than 1 MiB", "name a rig file; they are a few kilobytes")
+    Problems::unreadable(file, "the file is larger than 1 MiB", "name the right file: such files have a few kilobytes")
 }
 
 #[cfg(test)]

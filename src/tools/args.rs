@@ -61,7 +61,9 @@ impl Args {
         const SHOWN: usize = 6;
         let more = problems.len().saturating_sub(SHOWN);
         problems.truncate(SHOWN);
-        let mut what = problems.join(" ");
+        // The caller's own words are in there, keys too.
+        let shown = |c: char| if is_unfit_to_show(c) { '?' } else { c };
+        let mut what: String = problems.join(" ").chars().map(shown).collect();
         if more > 0 {
             what.push_str(&format!(" And {more} more."));
         }
@@ -190,7 +192,11 @@ fn short_axis_names(values: &mut Map<String, Value>, rig: &Rig) -> Vec<String> {
         rig.stage(stage)?;
         match &named {
             Some(n) if n != stage => {
-                problems.push(format!("{} is an axis of another stage than {n}; one call moves one stage.", cut(long)));
+                problems.push(format!(
+                    "{} is an axis of another stage than {}; one call moves one stage.",
+                    cut(long),
+                    cut(n)
+                ));
                 None
             }
             _ => {

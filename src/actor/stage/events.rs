@@ -208,13 +208,18 @@ impl StageUnit {
     }
 
     pub(super) fn read(&mut self, reading: Reading, now: Time) {
-        if !self.suspect && (self.jumped(&reading, now) || self.strayed(&reading)) {
+        if !self.suspect && (self.jumped(&reading, now) || self.strayed(&reading) || self.zeroed(&reading)) {
             // Once can be a damaged line that happens to be well formed: ask again before believing it.
             self.suspect = true;
             self.poll(now);
             return;
         }
-        if std::mem::take(&mut self.suspect) && self.jumped(&reading, now) {
+        let suspect = std::mem::take(&mut self.suspect);
+        if suspect && self.zeroed(&reading) {
+            let what = "it counts from zero, as after a restart that nobody heard of";
+            self.note("fault", format!("All its axes are at zero by themselves: {what}."));
+            self.distrust(what);
+        } else if suspect && self.jumped(&reading, now) {
             let what = "its counter jumped further than the axis can have moved";
             self.note(
                 "fault",

@@ -191,6 +191,10 @@ fn unreachable(
             };
             problem(format!("{path} is in use by {}.", port.users), remedy.into())
         }
+        // What a change of settings has left says itself what to do.
+        _ if fault.what.contains("steadyhand flash") => {
+            problem(format!("{}: {}", named(), fault.what), "run that command at the controller's desk".into())
+        }
         _ => problem(format!("{}: {}", named(), fault.what), "close other programs that use the port".into()),
     }
 }

@@ -77,7 +77,10 @@ pub(super) fn update(
     let word = shell_word(&file.display().to_string());
     say(
         io::stderr(),
-        &format!("Wrote {}.{copy} steadyhand doctor --rig {word} holds it against the hardware.", file.display()),
+        &format!(
+            "Wrote {}.{copy} steadyhand doctor --rig {word} holds it against the hardware. A server that runs goes by the old file until it is started again.",
+            file.display()
+        ),
     );
     Ok(())
 }
