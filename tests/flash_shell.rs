@@ -57,7 +57,11 @@ impl Shop {
 
     fn open_journals(&self) -> Vec<PathBuf> {
         let folder = self.folder.path().join("data/steadyhand/controllers.d/open");
-        fs::read_dir(folder).map(|list| list.map(|e| e.expect("an entry").path()).collect()).unwrap_or_default()
+        // One that is being written has another name until it is whole.
+        let is = |p: &PathBuf| p.extension().is_some_and(|e| e == "toml");
+        fs::read_dir(folder)
+            .map(|list| list.map(|e| e.expect("an entry").path()).filter(is).collect())
+            .unwrap_or_default()
     }
 }
 

@@ -145,6 +145,8 @@ pub(super) struct Grbl {
     locked: bool,
     /// What a connection that was lost left moving: the byte that stops it once somebody hears it again.
     unfinished: Option<u8>,
+    /// When it was held before it was identified: a rest that was told of since may have come before the hold.
+    held_at: Option<Time>,
     recovering: bool,
     /// An `ok` that a report has to confirm, and when it came.
     claim: Option<(Claim, Time)>,
@@ -204,6 +206,7 @@ impl Grbl {
             deaf: false,
             locked: false,
             unfinished: None,
+            held_at: None,
             recovering: false,
             claim: None,
             helped: false,
@@ -229,6 +232,7 @@ impl Grbl {
         self.poll_wanted = false;
         self.motion = None;
         self.stopping = None;
+        self.held_at = None;
         self.own_reset = None;
         self.resync = None;
         self.sync_again = false;

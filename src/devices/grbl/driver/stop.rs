@@ -62,6 +62,7 @@ impl Grbl {
         if waited >= UNKNOWN_HOLD && !stopping.pressed {
             self.wire.preempt(&[FEED_HOLD], SPOIL, now);
             self.stopping = Some(Stopping { pressed: true, ..stopping });
+            self.held_at = Some(now);
         }
         if waited >= UNKNOWN_GRACE {
             self.wire.preempt(&[SOFT_RESET], SPOIL, now);
@@ -106,6 +107,7 @@ impl Grbl {
         self.status = Questions::default();
         self.claim = None;
         self.stopping = None;
+        self.held_at = None;
         self.motion = None;
         self.deaf = false;
     }
@@ -113,7 +115,12 @@ impl Grbl {
     /// The stop byte of a jog is ignored by a controller that has not begun the jog yet, and a held program
     /// move stays in the planner: so the stop is repeated and completed until it stands.
     pub(super) fn carry_stop_on(&mut self, report: &Report, asked_at: Option<Time>, now: Time) {
-        let Some(stopping) = self.stopping else { return };
+        // What was held at rest by a stop that is over would stay held for ever, and answer nothing.
+        let held = || {
+            let at = self.held_at.filter(|_| report.state == State::Hold && self.phase != Phase::Ready)?;
+            Some(Stopping { since: at, last: at, pressed: true })
+        };
+        let Some(stopping) = self.stopping.or_else(held) else { return };
         match report.state {
             // Before it is identified nobody knows when it was asked for; a byte too many does no harm.
             State::Run | State::Jog if asked_at.map_or(self.phase != Phase::Ready, |t| t >= stopping.last) => {
