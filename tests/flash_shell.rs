@@ -134,18 +134,21 @@ fn a_technician_looks_writes_and_goes_back() {
     assert!(same.status.code() == Some(4) && text(&same.stderr).contains("already"), "{}", text(&same.stderr));
 }
 
+/// A run whose journal is there.
+fn under_way(shop: &Shop) -> std::process::Child {
+    let mut command = shop.command(&["profile.toml", "--port", &shop.port, "--yes"]);
+    let child = command.stderr(Stdio::null()).spawn().expect("it starts");
+    let begun = Instant::now();
+    while shop.open_journals().is_empty() && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
+}
+
 /// A run that is killed once its journal is there.
 fn cut_off(shop: &Shop) {
     for _ in 0..20 {
-        let mut child = shop
-            .command(&["profile.toml", "--port", &shop.port, "--yes"])
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        let begun = Instant::now();
-        while shop.open_journals().is_empty() && begun.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let mut child = under_way(shop);
         child.kill().expect("killed");
         child.wait().expect("dead");
         if !shop.open_journals().is_empty() {
@@ -255,15 +258,7 @@ fn what_was_only_in_working_memory_is_not_kept_along() {
 #[test]
 fn of_two_at_once_the_second_is_told_of_the_first() {
     let shop = Shop::new();
-    let mut first = shop
-        .command(&["profile.toml", "--port", &shop.port, "--yes"])
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
-    let begun = Instant::now();
-    while shop.open_journals().is_empty() && begun.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let mut first = under_way(&shop);
     for arguments in [&["profile.toml", "--port", &shop.port, "--yes"][..], &["--resume", "--yes"]] {
         let second = shop.flash(arguments);
         let told = text(&second.stderr);

@@ -18,16 +18,15 @@ use hw_sim::{ASI_TOML, Bench, MICROSCOPE_TOML, ZABER_TOML};
 use parking_lot::Mutex;
 use steadyhand::actor::{self, Entry, Journal, RigHandle, Ticket};
 use steadyhand::config::{self, Port};
-use steadyhand::devices::link::{Connector, Link, Opened, Second, StopScript, connector};
+use steadyhand::devices::link::{Connector, Link, Opened, Second, connector};
 use steadyhand::devices::{self, Stage, StageEvent};
-use steadyhand::interlocks::{Cleared, Drive, HomeDrive};
 use steadyhand::model::{
-    AxisId, Caller, Code, Epoch, Event, Home, LinkStatus, Move, Moved, Name, RigError, StageStatus, StopBy, Time,
-    Trust, Way,
+    AxisId, Caller, Code, Epoch, Event, Home, Move, Moved, Name, RigError, StageStatus, StopBy, Time, Trust, Way,
 };
 use steadyhand::plans::Sequence;
 use steadyhand::store::PersonStop;
 use steadyhand::units::Position;
+use support::hooked::Hooked;
 use support::{aim, answer_of, stage_only};
 
 /// Where the rig thread hangs, once it is told to.
@@ -121,41 +120,16 @@ fn on_purpose() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
 
-impl Stage for Wedged<Box<dyn Stage>> {
-    fn tick(&mut self, now: Time, out: &mut Vec<StageEvent>) -> Time {
-        self.1.here(Where::Decoder);
-        if self.1.is(Where::Fails) {
+/// A driver that hangs or fails where the wedge says so.
+fn wedged(stage: Box<dyn Stage>, wedge: &Wedge) -> Box<dyn Stage> {
+    let wedge = wedge.clone();
+    let hook = move |_: &mut Vec<StageEvent>| {
+        wedge.here(Where::Decoder);
+        if wedge.is(Where::Fails) {
             on_purpose();
         }
-        self.0.tick(now, out)
-    }
-    fn poll(&mut self, now: Time) {
-        self.0.poll(now);
-    }
-    fn go(&mut self, order: Cleared<'_, Drive>, now: Time) -> Result<(), RigError> {
-        self.0.go(order, now)
-    }
-    fn home(&mut self, order: Cleared<'_, HomeDrive>, now: Time) -> Result<(), RigError> {
-        self.0.home(order, now)
-    }
-    fn stop(&mut self, now: Time) -> bool {
-        self.0.stop(now)
-    }
-    fn halt(&mut self, now: Time) -> bool {
-        self.0.halt(now)
-    }
-    fn stop_script(&self, homing: bool) -> StopScript {
-        self.0.stop_script(homing)
-    }
-    fn recover(&mut self, now: Time) {
-        self.0.recover(now);
-    }
-    fn link(&self) -> LinkStatus {
-        self.0.link()
-    }
-    fn close(&mut self) {
-        self.0.close();
-    }
+    };
+    Box::new(Hooked(stage, Arc::new(Mutex::new(hook))))
 }
 
 /// A log that takes every line, and at one of them the rig thread dies. The last field tells that the watchdog barked
@@ -261,7 +235,7 @@ impl Rig {
         })
         .expect("devices");
         let plain = std::mem::take(&mut devices.stages);
-        devices.stages = plain.into_iter().map(|s| Box::new(Wedged(s, wedge.clone())) as Box<dyn Stage>).collect();
+        devices.stages = plain.into_iter().map(|s| wedged(s, &wedge)).collect();
         let (handle, thread) =
             actor::spawn(&rig, devices, Box::new(log.clone()), PersonStop::in_memory(), Epoch(1)).expect("a thread");
         let rig = Rig { bench, handle, thread, wedge, log, p };
