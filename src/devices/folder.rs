@@ -242,10 +242,11 @@ impl Camera for Folder {
     }
 
     fn shoot(&mut self, now: Time) {
-        let Some(file) = self.files.get(self.next % self.files.len().max(1)).cloned() else { return };
+        let file = self.files.get(self.next % self.files.len().max(1)).cloned();
         self.next += 1;
         let until = now + Duration::from_secs_f64(self.exposure_ms / 1e3);
-        self.exposure = Some(Exposure { until, file: on_a_thread(move || read(&file)), read: None });
+        self.exposure =
+            Some(Exposure { until, file: on_a_thread(move || read(&file.ok_or("There is no picture.")?)), read: None });
     }
 
     fn abort(&mut self, _: Time) {

@@ -6,7 +6,7 @@ use super::{Doing, StageUnit};
 use crate::devices::MotionState;
 use crate::model::Trust;
 use crate::store::{Standstill, Stood};
-use crate::units::Distance;
+use crate::units::{Distance, Position};
 
 impl StageUnit {
     /// What is to be put on record, or taken off it, since the last time.
@@ -88,8 +88,12 @@ impl StageUnit {
 
     /// The controller's own count of an axis, in the base unit.
     fn count(&self, index: usize) -> Option<f64> {
-        let told = self.status.axes[index].position? + -self.shift[index];
-        Some(self.config.axes[index].to_counter(told))
+        self.status.axes[index].position.map(|told| self.counter(index, told))
+    }
+
+    /// What the controller counted where that was told.
+    pub(super) fn counter(&self, index: usize, told: Position) -> f64 {
+        self.config.axes[index].to_counter(told + -self.shift[index])
     }
 
     /// What makes rig coordinates of a count.

@@ -689,10 +689,8 @@ impl StageUnit {
     /// Whether the controller counts from zero although no order led there: it has restarted, and its greeting was lost.
     fn zeroed(&self, reading: &Reading) -> bool {
         let Some(last) = &self.last else { return false };
-        let count = |positions: &[Option<Position>], i: usize| {
-            let told = positions.get(i).copied().flatten()? + -self.shift[i];
-            Some(self.config.axes[i].to_counter(told))
-        };
+        let count =
+            |positions: &[Option<Position>], i: usize| Some(self.counter(i, positions.get(i).copied().flatten()?));
         let axes = 0..self.config.axes.len();
         matches!(self.doing, Doing::Nothing | Doing::Stopping(_))
             && axes.clone().all(|i| count(&reading.positions, i).is_some_and(|c| c.abs() < 1e-9))

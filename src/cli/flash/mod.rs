@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::init::person::{Nobody, Person, Terminal};
+use super::init::person::{Nobody, Person, Terminal, yes_unless};
 use super::{colours, fail, say};
 use crate::config::{self, Problems};
 use crate::devices::link::{self, Leave};
@@ -251,9 +251,12 @@ fn write(args: &FlashArgs) -> Result<ExitCode, String> {
                 "nobody is there to say yes: standard input is no terminal. Add --yes, or --dry-run to look".into()
             );
         }
-        if !agreed(person.as_mut(), &bench, "Write these settings", false) {
+        if !yes_unless(person.as_mut(), "Write these settings", false, &bench.over()) {
             return Err("nothing was written".into());
         }
+    }
+    if bench.over()() {
+        return Err("nothing was written".into());
     }
     let before = owed.filter(|_| plan.changes.is_empty()).map(|owed| owed.old);
     let journal = Journal {
@@ -364,29 +367,13 @@ fn carried_out(
     Ok(outcome)
 }
 
-/// A yes or a no; who asks for the end says no.
-fn agreed(person: &mut dyn Person, bench: &Bench, question: &str, proposal: bool) -> bool {
-    if !person.is_there() {
-        return proposal;
-    }
-    let shown = format!("{question} [{}]:", if proposal { "yes" } else { "no" });
-    loop {
-        match person.line_unless(&shown, &bench.over()).map(|l| l.to_ascii_lowercase()).as_deref() {
-            None | Some("n" | "no") => return false,
-            Some("y" | "yes") => return true,
-            Some("") => return proposal,
-            Some(_) => person.say("  answer yes or no"),
-        }
-    }
-}
-
 /// What is of one controller may go into another only when a person says so.
 fn other(args: &FlashArgs, person: &mut dyn Person, bench: &Bench, what: &str) -> Result<(), String> {
     if args.allow.iter().any(|a| a == "other-controller") {
         return Ok(());
     }
     person.say(what);
-    if person.is_there() && agreed(person, bench, "Is it the one all the same", false) {
+    if yes_unless(person, "Is it the one all the same", false, &bench.over()) {
         return Ok(());
     }
     Err(format!("{what} If it is the one all the same, add --allow other-controller; nothing was written"))
@@ -422,9 +409,8 @@ fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
         }
     };
     let _work = Work::at(&journal.port)?;
-    if !file.exists() {
-        return Err("no change of settings is open any more".into());
-    }
+    // Who was at work until now may have closed it, or turned back.
+    let journal = Journal::load(&file).ok_or("no change of settings is open any more")?;
     let mut person = person(args);
     let place = Place { port: journal.port.clone(), baud: journal.baud, address: journal.address };
     let mut bench = Bench::open(&journal.driver, place)?;
@@ -451,7 +437,7 @@ fn resume(args: &FlashArgs) -> Result<ExitCode, String> {
     say(io::stderr(), &format!("The change of {who} that was begun {} goes on to {to}.", journal.began));
     let wanted = if goal == crate::flash::run::Goal::New { &new } else { &old };
     say(io::stderr(), &show::changes(&now.changes(wanted)));
-    if !args.yes && !agreed(person.as_mut(), &bench, "Go on", true) {
+    if !yes_unless(person.as_mut(), "Go on", true, &bench.over()) {
         return Err("nothing was written; the change stays open".into());
     }
     let mut run = Run::resumed(goal, who, old, new, bench.keeping());

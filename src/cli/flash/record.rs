@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::super::init::person::Person;
+use super::super::init::person::{Person, yes_unless};
 use super::bench::Bench;
 use crate::devices::settings::{Order, SettingsEvent};
 use crate::flash::Hands;
@@ -69,18 +69,12 @@ impl Hands for Record<'_> {
         }
         let over = self.bench.over();
         self.bar.suspend(|| {
-            let question =
-                "The controller can't be restarted from here. Switch it off and on, after a yes. Will you [yes]:";
-            loop {
-                let answer = self.person.line_unless(question, &over);
-                match answer.as_deref().map(str::to_ascii_lowercase).as_deref() {
-                    Some("" | "y" | "yes") => break,
-                    Some("n" | "no") | None => return false,
-                    Some(_) => self.person.say("  answer yes or no"),
-                }
+            let question = "The controller can't be restarted from here. Switch it off and on, after a yes. Will you";
+            let will = yes_unless(self.person, question, true, &over);
+            if will {
+                self.person.say("Switch it off and on now; it is waited for, for at most five minutes.");
             }
-            self.person.say("Switch it off and on now; it is waited for, for at most five minutes.");
-            true
+            will
         })
     }
 

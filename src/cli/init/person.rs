@@ -152,6 +152,28 @@ pub(in super::super) fn yes(person: &mut dyn Person, question: &str, proposal: b
     })
 }
 
+/// A yes or a no, as long as `over` does not say that nobody is to be waited for any more: that is a no. Nobody answers
+/// with the proposal.
+pub(in super::super) fn yes_unless(
+    person: &mut dyn Person,
+    question: &str,
+    proposal: bool,
+    over: &dyn Fn() -> bool,
+) -> bool {
+    if !person.is_there() {
+        return proposal;
+    }
+    let shown = format!("{question} [{}]:", if proposal { "yes" } else { "no" });
+    loop {
+        match person.line_unless(&shown, over).map(|l| l.to_ascii_lowercase()).as_deref() {
+            None | Some("n" | "no") => return false,
+            Some("y" | "yes") => return true,
+            Some("") => return proposal,
+            Some(_) => person.say("  answer yes or no"),
+        }
+    }
+}
+
 /// A number.
 pub(in super::super) fn number(text: &str) -> Result<f64, String> {
     text.parse::<f64>().ok().filter(|v| v.is_finite()).ok_or_else(|| format!("{text:?} is no number"))

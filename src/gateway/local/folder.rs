@@ -53,20 +53,20 @@ impl Place {
         Ok(Place { folder: folder()?, key: format!("demo-{}", std::process::id()) })
     }
 
-    /// Of a device on the network: its lock is that of who is connected to it.
+    /// Of what one process uses at a time, such as a device on the network: its lock is that of who has it.
     ///
     /// # Errors
     /// When no folder can be had.
-    pub(super) fn of_address(address: &str) -> io::Result<Place> {
-        Ok(Place { folder: folder()?, key: format!("tcp-{:016x}", fnv(address.as_bytes())) })
+    pub(super) fn of_use(what: &str) -> io::Result<Place> {
+        Ok(Place { folder: folder()?, key: format!("use-{:016x}", fnv(what.as_bytes())) })
     }
 
-    /// The lock file of a device on the network, other than a rig's.
+    /// The lock file of such a use, other than a rig's.
     pub(super) fn sole(&self) -> PathBuf {
         self.file("sole")
     }
 
-    /// Who has the lock of a device on the network, in words. Not among the owners' own words, where rigs are looked for.
+    /// Who has that lock, in words. Not among the owners' own words, where rigs are looked for.
     pub(super) fn user(&self) -> PathBuf {
         self.file("user")
     }

@@ -47,26 +47,26 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The sole use of a device on the network, by this process: the system locks a serial port, and no address. Another
-/// copy of a rig file is another rig, and would drive the same device.
+/// The sole use of something by this process, such as a device on the network: the system locks a serial port, and no
+/// address. Another copy of a rig file is another rig, and would drive the same device.
 #[derive(Debug)]
 pub struct Sole(#[expect(dead_code, reason = "it is held")] File);
 
 impl Sole {
-    /// Takes the device at an address, for a rig of that name; `Err` inside says who has it.
+    /// Takes it, for what the second text says; `Err` inside tells who has it.
     ///
     /// # Errors
     /// When there is no folder for locks.
-    pub fn take(address: &str, rig: &str) -> io::Result<Result<Sole, String>> {
-        Sole::at(&Place::of_address(address)?, rig)
+    pub fn take(what: &str, purpose: &str) -> io::Result<Result<Sole, String>> {
+        Sole::at(&Place::of_use(what)?, purpose)
     }
 
-    fn at(place: &Place, rig: &str) -> io::Result<Result<Sole, String>> {
+    fn at(place: &Place, purpose: &str) -> io::Result<Result<Sole, String>> {
         let Some(file) = locked(&place.sole())? else {
             let who = fs::read_to_string(place.user()).unwrap_or_default();
             return Ok(Err(if who.is_empty() { "another process".into() } else { who }));
         };
-        fs::write(place.user(), format!("process {}, for {rig}", std::process::id()))?;
+        fs::write(place.user(), format!("process {}, for {purpose}", std::process::id()))?;
         Ok(Ok(Sole(file)))
     }
 }

@@ -20,7 +20,7 @@ pub struct PastCommand {
     pub hash: String,
     /// The tool that began it.
     pub tool: String,
-    /// When its intent was written, RFC 3339 in UTC.
+    /// When its intent was written, RFC 3339 with the local offset.
     pub t: String,
     /// What became of it; `None` when the program ended before that was written.
     pub outcome: Option<PastOutcome>,
